@@ -1,0 +1,1 @@
+"""Coding agents that outlast the process they run in."""
