@@ -1,0 +1,189 @@
+"""The one tree of errors.
+
+    OutlastError
+    ├── BadInput                      what the caller gave cannot be used; nothing was changed
+    │   ├── BadSessionId · BadSettings · BadTool · BadPayload
+    │   ├── InputConflict             one input id, two contents
+    │   └── SessionExists             one session id, two openings
+    ├── NotFound
+    │   └── SessionUnknown · BlobUnknown · TurnUnknown
+    ├── Refused                       the World said no; this attempt must stop
+    │   ├── CommitConflict            another commit already stands at that number
+    │   ├── Fenced                    a newer fence stands
+    │   ├── NotIdle                   a lease stands or a turn is open
+    │   └── SessionErased · SessionMoved
+    ├── WorldUnavailable              the store cannot be reached or written; nothing is known to be lost
+    │   └── WorldForeign · WorldTooNew · WorldReadOnly · WorldFull
+    ├── FormatTooNew                  written by a newer outlast
+    ├── HarnessError                  the agent program cannot be started or driven
+    │   └── HarnessMissing · UnsupportedPlatform
+    └── ModelCallFailed               the provider answered with an error
+
+The sentence lives in the class, the facts are attributes; it says what happened and what to do next.
+Control flow that a user's `except Exception` must not swallow is a `BaseException` (`AttemptLost`, `TurnStopped`).
+"""
+
+from typing import ClassVar
+
+
+class OutlastError(Exception):
+    """Everything that outlast raises on purpose.
+
+    Each class has a `text`, a format string over the keyword facts that it is raised with.
+    """
+
+    text: ClassVar[str] = "{detail}"
+
+    def __init__(self, **facts: object) -> None:
+        self.facts = facts
+        super().__init__(self.text.format(**facts))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.facts))
+
+    def __getattr__(self, name: str) -> object:
+        facts: dict[str, object] = self.__dict__.get("facts", {})
+        if name in facts:
+            return facts[name]
+        raise AttributeError(name)
+
+
+def _rebuild(cls: type[OutlastError], facts: dict[str, object]) -> OutlastError:
+    return cls(**facts)
+
+
+class BadInput(OutlastError):
+    """What the caller gave cannot be used; nothing was changed."""
+
+
+class BadSessionId(BadInput):
+    text = (
+        "{session!r} is no session id. Use 1 to 128 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit."
+    )
+
+
+class BadSettings(BadInput):
+    text = "The setting {name} is {value!r}: {reason}. It can stand in {source}."
+
+
+class BadTool(BadInput):
+    text = "The tool {tool!r} cannot be offered: {reason}."
+
+
+class BadPayload(BadInput):
+    text = "{what} cannot be written down: {reason}."
+
+
+class InputConflict(BadInput):
+    text = (
+        "The input id {input!r} was already used in session {session!r} with another content. "
+        "Send new content under a new id; the first one stands."
+    )
+
+
+class SessionExists(BadInput):
+    text = "The session {session!r} already exists and was opened otherwise ({difference}). Choose another id."
+
+
+class NotFound(OutlastError):
+    """A name leads nowhere."""
+
+
+class SessionUnknown(NotFound):
+    text = "There is no session {session!r} in {world}. `outlast ls` lists what is there."
+
+
+class BlobUnknown(NotFound):
+    text = "Session {session!r} names the bytes {blob!r}, but {world} does not hold them."
+
+
+class TurnUnknown(NotFound):
+    text = "Session {session!r} has no turn {turn}. `outlast show {session}` lists its turns."
+
+
+class Refused(OutlastError):
+    """The World said no: whoever holds this lease must stop, and must not read the head and try again."""
+
+
+class CommitConflict(Refused):
+    text = "Another commit stands at number {seq} of session {session!r}. This attempt is over."
+
+
+class Fenced(Refused):
+    text = "Session {session!r} is at fence {current}, this writer holds {fence}. This attempt is over."
+
+
+class NotIdle(Refused):
+    text = "Session {session!r} is busy ({reason}). Send an input instead, it is taken at the next call."
+
+
+class SessionErased(Refused):
+    text = "Session {session!r} was erased. Its id cannot be used again."
+
+
+class SessionMoved(Refused):
+    text = "Session {session!r} moved to {target}. Open that World instead."
+
+
+class WorldUnavailable(OutlastError):
+    text = "{world} cannot be used: {reason}. Nothing acknowledged is lost; try again when it is back."
+
+
+class WorldForeign(WorldUnavailable):
+    text = "{world} is not a World of outlast ({reason}). It was left as it is; name another file or move it away."
+
+
+class WorldTooNew(WorldUnavailable):
+    text = (
+        "{world} has layout {found}, this outlast knows up to {known}. Upgrade outlast on this machine; nothing was changed."
+    )
+
+
+class WorldReadOnly(WorldUnavailable):
+    text = "{world} cannot be written ({reason}). Sessions can be read but not advanced; give this user write access."
+
+
+class WorldFull(WorldUnavailable):
+    text = "{world} has no room left ({reason}). The commit did not land; free space and the session goes on by itself."
+
+
+class FormatTooNew(OutlastError):
+    text = (
+        "Session {session!r} is written in format {found}, this outlast reads up to {known}. "
+        "A newer worker can advance it; upgrade this one."
+    )
+
+
+class HarnessError(OutlastError):
+    text = "{harness} could not be driven: {reason}."
+
+
+class HarnessMissing(HarnessError):
+    text = "{harness} is not installed. Install it with: {install}"
+
+
+class UnsupportedPlatform(HarnessError):
+    text = "outlast cannot supervise processes on {platform}. Supported: {supported}."
+
+
+class ModelCallFailed(OutlastError):
+    text = "The model provider answered {status}: {reason}"
+
+
+class AttemptLost(BaseException):
+    """This attempt no longer owns the session: it must stop at once and write nothing.
+
+    A `BaseException`, so that no tool's or adapter's `except Exception` carries on as a zombie.
+    """
+
+    def __init__(self, cause: str) -> None:
+        self.cause = cause
+        super().__init__(cause)
+
+
+class TurnStopped(BaseException):
+    """The turn ends or parks here and now; the reason is already in the log. No `except Exception` swallows it."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(why)

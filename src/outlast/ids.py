@@ -1,0 +1,60 @@
+"""Names and hashes: only this module makes random ids and digests."""
+
+import os
+import re
+import uuid
+from base64 import b32encode, urlsafe_b64encode
+from typing import Final
+
+import blake3
+
+from outlast.errors import BadSessionId
+
+_SESSION: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
+_NAMESPACE: Final = uuid.UUID("6f0d5d0a-7b0e-4c6e-9d3b-6f75746c6173")
+DIGEST_BYTES: Final = 16
+
+
+def new_id(prefix: str) -> str:
+    """A fresh random name: `prefix`, a dash and 80 random bits in lower-case base 32."""
+    return f"{prefix}-{b32encode(os.urandom(10)).decode().lower()}"
+
+
+def new_token() -> str:
+    """A secret that cannot be guessed: 256 random bits, URL-safe."""
+    return urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
+
+
+def check_session_id(session: str) -> str:
+    """Return `session` if it is a session id.
+
+    Raises:
+        BadSessionId: it does not match `[a-z0-9][a-z0-9._-]{0,127}`.
+    """
+    if not _SESSION.fullmatch(session):
+        raise BadSessionId(session=session)
+    return session
+
+
+def digest(*parts: bytes) -> str:
+    """blake3 over length-framed `parts`, 128 bits as 22 characters of URL-safe base 64."""
+    hasher = blake3.blake3()
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "little"))
+        hasher.update(part)
+    return urlsafe_b64encode(hasher.digest(length=DIGEST_BYTES)).decode().rstrip("=")
+
+
+def blob_hash(tenant: str, data: bytes) -> str:
+    """The name of `data` among the blobs of `tenant`: blake3 keyed by the tenant's name.
+
+    Keyed by the name and not by an encryption key, so that rotating keys keeps hashes, and so that equal bytes of
+    two tenants have unequal names.
+    """
+    key = blake3.blake3(tenant.encode()).digest(length=32)
+    return urlsafe_b64encode(blake3.blake3(data, key=key).digest(length=DIGEST_BYTES)).decode().rstrip("=")
+
+
+def stable_uuid(*names: str) -> str:
+    """The same UUID (version 5) for the same `names`, on every machine."""
+    return str(uuid.uuid5(_NAMESPACE, "\x1f".join(names)))

@@ -1,0 +1,36 @@
+"""A place in what a session shows."""
+
+from dataclasses import dataclass
+
+from outlast.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """The last item a reader has seen, as text `k.i`; reading goes on after it.
+
+    `i` below the number of events of commit `k` is an event of that commit; from there on it is a delta published
+    after it. A cursor never shifts: both counts stay when bytes are dropped.
+    """
+
+    seq: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.seq}.{self.index}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Cursor":
+        """Read `k.i`.
+
+        Raises:
+            BadInput: it is not two non-negative decimal numbers with a dot between.
+        """
+        seq, dot, index = text.partition(".")
+        if not (dot and seq.isascii() and seq.isdigit() and index.isascii() and index.isdigit() and len(text) <= 40):
+            raise BadInput(detail=f"{text[:60]!r} is no cursor. A cursor is the text of two numbers, like 12.3.")
+        return cls(int(seq), int(index))
+
+
+START = Cursor(0, 0)
+"""Before everything: commit numbers begin at 1."""

@@ -1,0 +1,131 @@
+"""The log of each session: a dense sequence of commits, and the deltas between them."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from outlast.world.commit import Commit, Delta, Item
+from outlast.world.cursor import Cursor
+from outlast.world.queue import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """A session as a list shows it: what stands in its newest header, and who holds it."""
+
+    session: str
+    agent: str
+    placement: str
+    """Where it can be advanced: `any`, or `host:<id>` for a directory of one machine."""
+    seq: int
+    """Number of the newest commit."""
+    fence: int
+    format: int
+    """The highest format of any of its commits: only a worker that reads it may claim the session."""
+    snapshot_seq: int
+    """Number of the newest commit with a snapshot, 0 if there is none."""
+    turn_open: bool
+    parked: bool
+    wake_at_s: float | None
+    status: str
+    worker: str | None
+    """Id of the worker whose lease stands or ran out unreleased; None when free."""
+    waiting_inputs: int
+    """How many inputs are not consumed yet."""
+    created_at_s: float
+    updated_at_s: float
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some sessions, newest change first, and where the next page begins (None at the end)."""
+
+    sessions: Sequence[SessionHead]
+    next: str | None
+
+
+class Log(Protocol):
+    """Commits by number.
+
+    Invariants, each a case of the contract:
+
+    * *Dense.* The commits of a session are numbered 1, 2, 3 … without a hole; a reader always sees a prefix.
+    * *Whole or not at all.* A commit's body, its blobs, the inputs it consumes and the header's effect on the queue
+      become visible and durable together.
+    * *One commit per number.* The first to land at a number stays. The same digest again means landed; another is a
+      `CommitConflict`.
+    * *Fenced.* A commit whose fence is not the session's newest never lands, however late it arrives.
+    * *Durable before acknowledged*, to the degree the World's capabilities state.
+    """
+
+    async def create(
+        self, session: str, first: Commit, *, agent: str, placement: str = "any", labels: Mapping[str, str] | None = None
+    ) -> bool:
+        """Open a session with commit 1. Returns False when the very same opening had already landed.
+
+        Raises:
+            SessionExists: the id is taken by a session with another first commit.
+            SessionErased: the id was erased; it is never used again.
+        """
+        ...
+
+    async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
+        """Write commits of different sessions (at most one each) in as few round trips and fsyncs as the store allows.
+
+        Returns one result per commit, in order: None when it landed (now, or earlier with the same digest), else the
+        `Refused` that says why not. A refused commit leaves nothing behind and does not hinder its neighbours.
+
+        Raises:
+            WorldUnavailable: for none of the commits is it known whether it landed; the identical ones may be put again.
+        """
+        ...
+
+    async def commit_idle(self, session: str, commit: Commit) -> None:
+        """Write one commit while nobody holds the session: no lease stands, no turn is open. Fence and owner stay.
+
+        Raises:
+            NotIdle: a lease stands or a turn is open.
+            CommitConflict: `commit` is not the next number.
+        """
+        ...
+
+    async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
+        """Show `deltas` after commit `after`, the first of them under delta index `first` (0 for the first ever).
+
+        Relaxed durability: they may be lost with the machine, never reordered, never shown with a hole. Putting the
+        same indices again changes nothing.
+
+        Raises:
+            CommitConflict: commit `after` is not the newest, or `first` would leave a hole.
+            Fenced: the lease's fence is not the session's newest.
+        """
+        ...
+
+    async def get(self, session: str) -> SessionHead:
+        """Raises SessionUnknown, SessionErased, SessionMoved."""
+        ...
+
+    async def list(
+        self, *, after: str | None = None, limit: int = 100, labels: Mapping[str, str] | None = None
+    ) -> Page:
+        """Sessions, newest change first; `after` is the `next` of the page before."""
+        ...
+
+    async def commits(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Commit]:
+        """The commits numbered above `after`, in order, without their blobs; at most `limit`."""
+        ...
+
+    def follow(self, session: str, after: Cursor) -> AsyncIterator[Item]:
+        """Everything behind `after`, in order, and then whatever comes, without end.
+
+        A reader is never shown a delta beyond what the next commit seals once that commit is there, never an item
+        twice and never out of order; deltas of commit k come before commit k + 1. Costs the tail only.
+        Deltas whose bytes were dropped come as a `Gap` with their count. The iterator ends with `SessionErased` or
+        `SessionMoved` when that happens.
+        """
+        ...
+
+    async def erase(self, session: str) -> None:
+        """Remove everything of the session and leave a tombstone that fences: nothing can be written there again."""
+        ...
