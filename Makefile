@@ -1,34 +1,90 @@
-# Everything is set up on first use: Python 3.11+ and a network to the package registries are enough, no root.
+# The two commands are `make demo` and `make test`. Each sets up what it needs on first use: Python 3.11+ and a
+# network to the package registries are enough; root is not needed and nothing is installed outside this directory.
+#
+# Variables: HARNESS WORLD STORY SEED N (passed on to demo, bench and soak), ARGS (more words for the command itself),
+# PYTHON (the interpreter to build .venv with), JOBS (test processes of the fast set).
 SHELL := /bin/bash
-.SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-PYTHON ?= python3
-UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+UV := $(shell uv --version >/dev/null 2>&1 && echo uv || echo .cache/uv/bin/uv)
 BIN := .venv/bin
 PY := $(BIN)/python
 STAMP := .venv/.installed
-LOCK_HASH = $(shell cat requirements.lock pyproject.toml | sha256sum | cut -d' ' -f1)
+LOCK_HASH = $(shell cat requirements.lock pyproject.toml | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d' ' -f1)
 
-.PHONY: help setup lock
+N ?= 200
+JOBS ?= auto
+FLAGS = $(if $(HARNESS),--harness $(HARNESS)) $(if $(WORLD),--world $(WORLD)) $(if $(STORY),--story $(STORY)) \
+  $(if $(SEED),--seed $(SEED)) $(ARGS)
+PYTEST = $(if $(SEED),OUTLAST_TEST_SEED=$(SEED)) $(PY) -m pytest
+
+.PHONY: help setup lock demo fast test test-rest test-all check fix bench soak docs build clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /:/' | awk -F: '{printf "  make %-10s %s\n", $$1, $$2}'
 
-.cache/uv/bin/uv:
-	$(PYTHON) -m venv .cache/uv
-	.cache/uv/bin/python -m pip install --quiet uv
-
-setup: $(UV)  ## make .venv exactly as the lock says (does nothing when it is so already)
+setup: $(filter .cache/%,$(UV))  ## build .venv exactly as the lock says; does nothing when it is so already
 	@if [ "$$(cat $(STAMP) 2>/dev/null)" != "$(LOCK_HASH)" ]; then \
-	  [ -x $(PY) ] || $(UV) venv --quiet --python $(PYTHON) .venv; \
+	  set -e; \
+	  [ -x $(PY) ] || $(UV) venv --quiet --clear --python "$(PYTHON)" .venv; \
 	  $(UV) pip sync --quiet --python $(PY) --require-hashes requirements.lock; \
 	  $(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .; \
 	  echo $(LOCK_HASH) > $(STAMP); \
 	fi
 
-lock: $(UV)  ## resolve the dependencies anew
-	$(UV) pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-header --quiet --output-file requirements.lock $(LOCK_ARGS)
-	@! grep -nE '://' requirements.lock
+.cache/uv/bin/uv:
+	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is needed; name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
+	@{ $(PYTHON) -m venv .cache/uv && .cache/uv/bin/python -m pip install --quiet uv; } 2>/dev/null \
+	  || $(PYTHON) -m pip install --quiet --target .cache/uv uv \
+	  || { echo "uv could not be installed: it needs Python's venv or pip module, and a package registry"; exit 1; }
+
+lock: $(filter .cache/%,$(UV))  ## resolve the dependencies anew into requirements.lock (ARGS=--upgrade for newer ones)
+	@$(UV) pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --quiet --output-file requirements.lock $(ARGS)
+	@if grep -n '://' requirements.lock; then echo "the lock must name no host"; exit 1; fi
+
+demo: setup  ## a real Claude Code turn, killed three times and carried on, with its receipt
+	@$(BIN)/outlast demo $(FLAGS)
+
+fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s
+	@$(PYTEST) -n $(JOBS) -m "not crash and not harness and not full" $(ARGS)
+
+test: fast  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
+	@$(PYTEST) -m "(crash or harness) and not full" $(ARGS)
+
+test-rest: setup  ## what test-all adds to test: the whole product of cases and long property tests
+	@$(PYTEST) -n $(JOBS) --hypothesis-profile=big --timeout=600 -m "full or hypothesis" $(ARGS)
+
+test-all: test test-rest  ## everything
+
+check: setup  ## format, lint, types, layers, spelling
+	@rc=0; \
+	$(BIN)/ruff format --check --quiet . || rc=1; \
+	$(BIN)/ruff check --quiet . || rc=1; \
+	$(BIN)/basedpyright || rc=1; \
+	$(BIN)/lint-imports --no-logo || rc=1; \
+	$(BIN)/codespell || rc=1; \
+	exit $$rc
+
+fix: setup  ## format and repair what can be repaired
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format --quiet .
+
+bench: setup  ## print the table of measurements and write benchmarks/latest.json
+	@$(PY) -m benchmarks $(FLAGS)
+
+soak: setup  ## N seeded kills over Claude Code turns
+	@$(PY) -m tests.soak --n $(N) $(FLAGS)
+
+docs: setup  ## build the documentation into site/, warnings are errors
+	@$(BIN)/mkdocs build --strict --quiet
+
+build: setup  ## the wheel and the source distribution, into dist/
+	@$(UV) build --quiet --no-build-isolation --python $(PY) --out-dir dist
+
+clean:  ## remove what these commands made
+	rm -rf .venv .cache dist site .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,8 +1,39 @@
-"""What every test shares: one event loop, asyncio under anyio."""
+"""What every test shares: asyncio under anyio, the hypothesis profiles, and one printed seed."""
+
+import os
+import random
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+SEED_VARIABLE = "OUTLAST_TEST_SEED"
+
+settings.register_profile(
+    "small",
+    max_examples=30,
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("big", settings.get_profile("small"), max_examples=1_000, stateful_step_count=50)
+settings.load_profile("small")
+
+
+def pytest_configure() -> None:
+    # In the environment, so that the worker processes of xdist and the workers under test draw the same.
+    os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(2**32)))
+
+
+def pytest_report_header() -> str:
+    return f"seed: {os.environ[SEED_VARIABLE]} (repeat with SEED=… make test)"
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """The seed that this run prints: sampled tests draw from it alone."""
+    return int(os.environ[SEED_VARIABLE])
