@@ -15,6 +15,7 @@
     ├── WorldUnavailable              the store cannot be reached or written; nothing is known to be lost
     │   └── WorldForeign · WorldTooNew · WorldReadOnly · WorldFull
     ├── FormatTooNew                  written by a newer outlast
+    ├── LogBroken                     a log says what no outlast writes
     ├── HarnessError                  the agent program cannot be started or driven
     │   └── HarnessMissing · UnsupportedPlatform
     └── ModelCallFailed               the provider answered with an error
@@ -151,6 +152,13 @@ class FormatTooNew(OutlastError):
     text = (
         "Session {session!r} is written in format {found}, this outlast reads up to {known}. "
         "A newer worker can advance it; upgrade this one."
+    )
+
+
+class LogBroken(OutlastError):
+    text = (
+        "The log of session {session!r} is not sound at commit {seq}: {reason}. It was left as it is. "
+        "Keep a copy of the World and report it."
     )
 
 

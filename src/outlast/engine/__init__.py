@@ -1,0 +1,1 @@
+"""What advances a session: knows ports, never an implementation."""

@@ -1,0 +1,274 @@
+"""Pure: commits to the state of a session.
+
+`fold` depends on nothing but the commits. It checks the order that `outlast.records.kinds` promises and refuses a log
+that breaks it, since acting on half-understood history is how effects happen twice.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from outlast.codec import decode_records
+from outlast.errors import LogBroken
+from outlast.records import (
+    AnyRecord,
+    AttemptOpened,
+    CallIntent,
+    CallOutcome,
+    CallRetracted,
+    CallStarted,
+    Mirrored,
+    Payload,
+    SessionOpened,
+    Snapshot,
+    SteerTaken,
+    TurnOpened,
+    TurnParked,
+    TurnReleased,
+    TurnSettled,
+    Usage,
+    Verdict,
+)
+from outlast.world import Commit, Header
+
+
+class CallState(msgspec.Struct):
+    """One call of the open turn."""
+
+    intent: CallIntent
+    opened: int
+    """Fence of the attempt that wrote the intent."""
+    started: int = 0
+    """Fence of the newest attempt that let it go; 0 when none did."""
+    outcome: CallOutcome | None = None
+    verdict: Verdict | None = None
+    spent: Usage = Usage()
+    """Billed for answers that are void."""
+
+    @property
+    def open(self) -> bool:
+        return self.outcome is None
+
+
+class AttemptState(msgspec.Struct):
+    """One worker's try at the open turn."""
+
+    fence: int
+    worker: str
+    at_s: float = 0.0
+    versions: dict[str, str] = {}
+    settled: int = 0
+    """Calls that were settled in it."""
+
+
+class FileState(msgspec.Struct):
+    """A mirrored file of the harness: its lines, in pieces."""
+
+    pieces: list[Payload] = []
+    counts: list[int] = []
+
+    @property
+    def lines(self) -> int:
+        return sum(self.counts)
+
+
+class TurnState(msgspec.Struct):
+    """The open turn."""
+
+    turn: int
+    input: str
+    prompt: Payload
+    at_s: float = 0.0
+    calls: dict[int, CallState] = {}
+    attempts: list[AttemptState] = []
+    fruitless: int = 0
+    """Attempts begun since the frontier of settled calls last moved."""
+    parked: TurnParked | None = None
+    ordinals: dict[str, int] = {}
+    """Next ordinal by `kind/lane`."""
+
+    def open_calls(self) -> list[CallState]:
+        return [call for call in self.calls.values() if call.outcome is None]
+
+    @property
+    def usage(self) -> Usage:
+        """What the turn's model calls cost so far, void answers included."""
+        total = Usage()
+        for call in self.calls.values():
+            total = total + call.spent
+            if call.outcome is not None and call.outcome.usage is not None:
+                total = total + call.outcome.usage
+        return total
+
+
+class SessionState(msgspec.Struct):
+    """What recovery knows of a session: bounded by its open turn and its harness's files, not by its age."""
+
+    session: str = ""
+    opened: SessionOpened | None = None
+    seq: int = 0
+    fence: int = 0
+    next_call: int = 1
+    next_turn: int = 1
+    turn: TurnState | None = None
+    attempt: AttemptState | None = None
+    """The newest attempt, also while no turn is open."""
+    last: TurnSettled | None = None
+    files: dict[str, FileState] = {}
+    told: dict[str, Payload] = {}
+    """By the harness's call id: results that we wrote and the harness's own files may tell otherwise."""
+    usage: Usage = Usage()
+    """Of all settled turns."""
+    held: list[str] = []
+    """Blobs that the session names, oldest first; a hint that saves sending bytes again."""
+
+
+def fold(session: str, commits: Iterable[Commit]) -> SessionState:
+    """The state after `commits`, which begin at commit 1 or at a commit with a snapshot.
+
+    Raises:
+        LogBroken, FormatTooNew
+    """
+    state = SessionState(session=session)
+    for commit in commits:
+        header = commit.header
+        records = decode_records(commit.body, session=session, seq=header.seq, format=header.format)
+        if header.snapshot and state.seq == 0:
+            state.seq = header.seq - 1
+        apply(state, header, records)
+    return state
+
+
+def apply(state: SessionState, header: Header, records: Sequence[AnyRecord]) -> None:
+    """Carry `state` over one commit.
+
+    Raises:
+        LogBroken: the commit is not the next, or breaks the order of records.
+    """
+    if header.seq != state.seq + 1:
+        raise LogBroken(session=state.session, seq=header.seq, reason=f"commit {state.seq + 1} is missing")
+    state.seq = header.seq
+    state.fence = header.fence
+    for record in records:
+        apply_record(state, record)
+
+
+def apply_record(state: SessionState, record: AnyRecord) -> None:  # noqa: C901 - one arm per kind, nothing else
+    """Carry `state` over one record, written under `state.fence`."""
+    match record:
+        case CallIntent():
+            _intent(state, record)
+        case CallStarted():
+            _open_call(state, record.call, record.turn).started = state.fence
+        case CallOutcome():
+            _outcome(state, record)
+        case CallRetracted():
+            call = _open_call(state, record.call, record.turn)
+            call.spent = call.spent + (record.usage or Usage())
+        case Verdict():
+            _open_call(state, record.call, record.turn).verdict = record
+        case Mirrored():
+            _mirrored(state, record)
+        case SteerTaken():
+            _turn(state, record.turn)
+        case TurnOpened():
+            _turn_opened(state, record)
+        case AttemptOpened():
+            _attempt_opened(state, record)
+        case TurnParked():
+            _turn(state, record.turn).parked = record
+        case TurnReleased():
+            turn = _turn(state, record.turn)
+            turn.parked, turn.fruitless = None, 0
+        case TurnSettled():
+            _turn_settled(state, record)
+        case SessionOpened():
+            _check(state, state.opened is None, "the session is opened twice")
+            state.opened = record
+        case Snapshot():
+            _snapshot(state, record)
+
+
+def _check(state: SessionState, holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as an assertion
+    if not holds:
+        raise LogBroken(session=state.session, seq=state.seq, reason=otherwise)
+
+
+def _turn(state: SessionState, turn: int) -> TurnState:
+    if state.turn is None or state.turn.turn != turn:
+        raise LogBroken(session=state.session, seq=state.seq, reason=f"turn {turn} is not open")
+    return state.turn
+
+
+def _open_call(state: SessionState, call: int, turn: int) -> CallState:
+    found = _turn(state, turn).calls.get(call)
+    if found is None or found.outcome is not None:
+        raise LogBroken(session=state.session, seq=state.seq, reason=f"call {call} is not open")
+    return found
+
+
+def _intent(state: SessionState, record: CallIntent) -> None:
+    turn = _turn(state, record.turn)
+    _check(state, record.call == state.next_call, f"call {record.call} is not the next")
+    state.next_call += 1
+    lane = f"{record.kind}/{record.lane}"
+    _check(state, record.ordinal == turn.ordinals.get(lane, 0), f"call {record.call} has ordinal {record.ordinal}")
+    turn.ordinals[lane] = record.ordinal + 1
+    turn.calls[record.call] = CallState(record, state.fence)
+
+
+def _outcome(state: SessionState, record: CallOutcome) -> None:
+    call = _open_call(state, record.call, record.turn)
+    call.outcome = record
+    turn = _turn(state, record.turn)
+    turn.fruitless = 0
+    if turn.attempts:
+        turn.attempts[-1].settled += 1
+    if record.status in {"in_doubt", "interrupted", "cancelled"} and call.intent.harness_id:
+        state.told[call.intent.harness_id] = record.result
+
+
+def _mirrored(state: SessionState, record: Mirrored) -> None:
+    file = state.files.setdefault(record.file, FileState())
+    _check(state, record.position <= file.lines, f"{record.file} has a hole before line {record.position}")
+    while file.lines > record.position:
+        keep = record.position - (file.lines - file.counts[-1])
+        _check(state, keep <= 0, f"{record.file} is cut inside a piece")
+        file.pieces.pop()
+        file.counts.pop()
+    file.pieces.append(record.lines)
+    file.counts.append(record.count)
+
+
+def _turn_opened(state: SessionState, record: TurnOpened) -> None:
+    _check(state, state.turn is None, f"turn {record.turn} is opened while another is open")
+    _check(state, record.turn == state.next_turn, f"turn {record.turn} is not the next")
+    state.next_turn += 1
+    state.turn = TurnState(record.turn, record.input, record.prompt, record.at_s)
+    if state.attempt is not None:
+        state.turn.attempts.append(msgspec.structs.replace(state.attempt, settled=0))
+
+
+def _attempt_opened(state: SessionState, record: AttemptOpened) -> None:
+    state.attempt = AttemptState(state.fence, record.worker, record.at_s, record.versions)
+    if state.turn is not None:
+        state.turn.attempts.append(msgspec.structs.replace(state.attempt))
+        state.turn.fruitless += 1
+
+
+def _turn_settled(state: SessionState, record: TurnSettled) -> None:
+    turn = _turn(state, record.turn)
+    _check(state, not turn.open_calls(), f"turn {record.turn} is settled with calls open")
+    state.usage = state.usage + turn.usage
+    state.last = record
+    state.turn = None
+
+
+def _snapshot(state: SessionState, record: Snapshot) -> None:
+    if state.opened is not None or record.state.ref:
+        return  # the fold came all the way here and knows more than the snapshot; or its blob was not fetched
+    seq, fence = state.seq, state.fence
+    loaded = msgspec.json.decode(record.state.json, type=SessionState)
+    for name in SessionState.__struct_fields__:
+        setattr(state, name, getattr(loaded, name))
+    state.seq, state.fence = seq, fence

@@ -1,0 +1,55 @@
+"""What a commit holds: every record and every input, frozen and tagged, with the version of their format.
+
+A record is for recovery and, through its public face (`outlast.records.events`), for watchers. Fields are only ever
+added, with a default; a tag or a field never changes its meaning. Whatever an older outlast could not read rightly
+raises `FORMAT`, and workers that read less leave such a session alone.
+"""
+
+from outlast.records.inputs import AnyInput, Cancel, Prompt, Steer
+from outlast.records.kinds import (
+    AnyRecord,
+    AttemptOpened,
+    CallIntent,
+    CallOutcome,
+    CallRetracted,
+    CallStarted,
+    Mirrored,
+    SessionOpened,
+    Snapshot,
+    SteerTaken,
+    TurnOpened,
+    TurnParked,
+    TurnReleased,
+    TurnSettled,
+    Verdict,
+)
+from outlast.records.payload import EMPTY, Payload, Usage
+
+FORMAT = 1
+"""The newest record format this code writes and reads."""
+
+__all__ = [
+    "EMPTY",
+    "FORMAT",
+    "AnyInput",
+    "AnyRecord",
+    "AttemptOpened",
+    "CallIntent",
+    "CallOutcome",
+    "CallRetracted",
+    "CallStarted",
+    "Cancel",
+    "Mirrored",
+    "Payload",
+    "Prompt",
+    "SessionOpened",
+    "Snapshot",
+    "Steer",
+    "SteerTaken",
+    "TurnOpened",
+    "TurnParked",
+    "TurnReleased",
+    "TurnSettled",
+    "Usage",
+    "Verdict",
+]

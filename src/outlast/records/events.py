@@ -1,0 +1,169 @@
+"""The public face of records, and deltas: what watchers are shown.
+
+Event `i` of a commit is the face of its record `i`, so nothing is stored twice and a cursor can never shift. Records
+that are no business of a watcher have a face too (`hidden`), which clients leave out and cursors still count.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from outlast.records.kinds import (
+    AnyRecord,
+    AttemptOpened,
+    CallIntent,
+    CallOutcome,
+    CallRetracted,
+    CallStarted,
+    Mirrored,
+    SessionOpened,
+    Snapshot,
+    SteerTaken,
+    TurnOpened,
+    TurnParked,
+    TurnReleased,
+    TurnSettled,
+    Verdict,
+)
+from outlast.records.payload import EMPTY, Payload, Usage
+
+EventKind: TypeAlias = Literal[
+    "session.opened",
+    "turn.opened",
+    "attempt.opened",
+    "call.opened",
+    "call.started",
+    "call.settled",
+    "call.retracted",
+    "call.verdict",
+    "call.text",
+    "call.thinking",
+    "call.output",
+    "steer.taken",
+    "turn.parked",
+    "turn.released",
+    "turn.settled",
+    "gap",
+    "hidden",
+]
+
+
+class LiveDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The body of a World's delta: text or output of a call that is still open."""
+
+    call: int
+    turn: int
+    kind: Literal["text", "thinking", "output"]
+    text: str
+    offset: int
+    """Characters of this kind that the call had shown before, in this attempt."""
+    lane: str = ""
+    fence: int = 0
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing a watcher sees. `cursor` is where reading goes on after it."""
+
+    cursor: str
+    kind: EventKind
+    turn: int = 0
+    attempt: int = 0
+    """Fence of the attempt that wrote it."""
+    lane: str = ""
+    call: int = 0
+    name: str = ""
+    text: str = ""
+    status: str = ""
+    offset: int = 0
+    payload: Payload = EMPTY
+    usage: Usage | None = None
+    facts: dict[str, Any] = {}
+    at_s: float = 0.0
+
+
+def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - one arm per kind, nothing else
+    """The event that shows `record`, committed under `fence`."""
+    match record:
+        case SessionOpened():
+            return Event(cursor, "session.opened", attempt=fence, name=record.agent, at_s=record.at_s)
+        case TurnOpened():
+            return Event(cursor, "turn.opened", record.turn, fence, payload=record.prompt, at_s=record.at_s)
+        case AttemptOpened():
+            facts = {"worker": record.worker, "versions": record.versions}
+            return Event(cursor, "attempt.opened", attempt=fence, facts=facts, at_s=record.at_s)
+        case CallIntent():
+            facts = {"kind": record.kind, "policy": record.policy, "asked_by": record.asked_by}
+            return Event(
+                cursor,
+                "call.opened",
+                record.turn,
+                fence,
+                record.lane,
+                record.call,
+                record.name,
+                payload=record.arguments if record.kind == "tool" else EMPTY,
+                facts=facts,
+                at_s=record.at_s,
+            )
+        case CallStarted():
+            return Event(cursor, "call.started", record.turn, fence, record.lane, record.call, at_s=record.at_s)
+        case CallOutcome():
+            return Event(
+                cursor,
+                "call.settled",
+                record.turn,
+                fence,
+                record.lane,
+                record.call,
+                status=record.status,
+                payload=record.result,
+                usage=record.usage,
+                facts={"duration_s": record.duration_s},
+                at_s=record.at_s,
+            )
+        case CallRetracted():
+            return Event(
+                cursor, "call.retracted", record.turn, fence, record.lane, record.call, text=record.reason, usage=record.usage
+            )
+        case Verdict():
+            return Event(
+                cursor,
+                "call.verdict",
+                record.turn,
+                fence,
+                record.lane,
+                record.call,
+                status=record.verdict,
+                text=record.note,
+            )
+        case SteerTaken():
+            return Event(cursor, "steer.taken", record.turn, fence, call=record.call, text=record.text)
+        case TurnParked():
+            return Event(
+                cursor, "turn.parked", record.turn, fence, status=record.why, facts=record.evidence, at_s=record.at_s
+            )
+        case TurnReleased():
+            return Event(cursor, "turn.released", record.turn, fence, text=record.by)
+        case TurnSettled():
+            return Event(
+                cursor,
+                "turn.settled",
+                record.turn,
+                fence,
+                status=record.status,
+                text=record.error,
+                payload=record.result,
+                at_s=record.at_s,
+            )
+        case Mirrored() | Snapshot():
+            return Event(cursor, "hidden", attempt=fence)
+
+
+def delta_event(delta: LiveDelta, cursor: str) -> Event:
+    """The event that shows a delta."""
+    kind: EventKind = (
+        "call.text" if delta.kind == "text" else "call.thinking" if delta.kind == "thinking" else "call.output"
+    )
+    return Event(
+        cursor, kind, delta.turn, delta.fence, delta.lane, delta.call, text=delta.text, offset=delta.offset
+    )

@@ -1,0 +1,204 @@
+"""The kinds of record.
+
+Order in a log, each an invariant that `outlast.fold` checks:
+
+* `session_opened` is the first record of commit 1 and of no other;
+* `turn_opened` comes while no turn is open; every record with a `turn` names the open one;
+* `call_started`, `call_outcome` and `call_retracted` come after the `call_intent` of their call, and nothing of a call
+  comes after its outcome;
+* `turn_settled` leaves no call open: what still was gets its outcome in the same commit, before it.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from outlast.records.payload import EMPTY, Payload, Usage
+
+Policy: TypeAlias = Literal["never", "verify", "keyed", "safe"]
+OnDoubt: TypeAlias = Literal["tell", "ask"]
+CallKind: TypeAlias = Literal["model", "tool"]
+RunsIn: TypeAlias = Literal["worker", "harness", "provider"]
+OutcomeStatus: TypeAlias = Literal["ok", "error", "in_doubt", "interrupted", "cancelled"]
+TurnStatus: TypeAlias = Literal["done", "failed", "cancelled"]
+ParkedFor: TypeAlias = Literal["stuck", "diverged", "decision", "signal"]
+
+
+class Record(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True):
+    """Common base of all records: frozen, tagged, defaults left out of the text."""
+
+
+class SessionOpened(Record, frozen=True, tag="session_opened"):
+    """The agent's name and settings, and where it works. Code, tools and keys come from the worker."""
+
+    session: str
+    agent: str
+    adapter: str
+    settings: dict[str, Any] = {}
+    workspace: dict[str, Any] = {}
+    cwd: str = ""
+    home: str = ""
+    at_s: float = 0.0
+
+
+class TurnOpened(Record, frozen=True, tag="turn_opened"):
+    """A prompt was accepted; its input is consumed by the same commit."""
+
+    turn: int
+    input: str
+    prompt: Payload
+    at_s: float = 0.0
+
+
+class AttemptOpened(Record, frozen=True, tag="attempt_opened"):
+    """A worker claimed the session. Its fence is the commit's; partial output of open calls is void from here on."""
+
+    worker: str
+    host: str = ""
+    versions: dict[str, str] = {}
+    at_s: float = 0.0
+
+
+class CallIntent(Record, frozen=True, tag="call_intent"):
+    """A call is about to happen, or was granted to the harness."""
+
+    call: int
+    """Dense from 1 within the session."""
+    turn: int
+    lane: str
+    ordinal: int
+    """Dense from 0 within turn, lane and kind."""
+    kind: CallKind
+    name: str
+    arguments: Payload = EMPTY
+    """Of a tool its arguments; of a model call the request (`outlast.codec.ModelRequest`)."""
+    policy: Policy = "never"
+    on_doubt: OnDoubt = "tell"
+    key: str = ""
+    """Idempotency key of a tool call, the same in every attempt."""
+    key_until_s: float = 0.0
+    """Unix time up to which the outside honours `key`; 0 for ever."""
+    harness_id: str = ""
+    """The id that harness and model use for it."""
+    runs_in: RunsIn = "worker"
+    granted: bool = False
+    """Written ahead of its start, with the answer that asks for it: until a `call_started` it has not begun."""
+    asked_by: int = 0
+    """The model call whose answer asked for it; of a sub-agent's model call, the tool call that began the sub-agent."""
+    match: str = ""
+    """Of a model call: the canonical hash of the request."""
+    at_s: float = 0.0
+
+
+class CallStarted(Record, frozen=True, tag="call_started"):
+    """A granted call was let go in this attempt: from here on its effect may have happened."""
+
+    call: int
+    turn: int
+    lane: str = ""
+    at_s: float = 0.0
+
+
+class CallOutcome(Record, frozen=True, tag="call_outcome"):
+    """How a call ended. Final."""
+
+    call: int
+    turn: int
+    status: OutcomeStatus
+    result: Payload = EMPTY
+    lane: str = ""
+    usage: Usage | None = None
+    duration_s: float = 0.0
+    at_s: float = 0.0
+
+
+class CallRetracted(Record, frozen=True, tag="call_retracted"):
+    """What the open call has shown so far is void: it is asked again, or its answer was cut and recorded for its cost."""
+
+    call: int
+    turn: int
+    lane: str = ""
+    reason: str = ""
+    usage: Usage | None = None
+    """What the provider billed for the answer that is void, as far as it reported it."""
+
+
+class Verdict(Record, frozen=True, tag="verdict"):
+    """What a tool's `verify` said about its own open call."""
+
+    call: int
+    turn: int
+    verdict: Literal["done", "not_done", "unsure"]
+    note: str = ""
+    lane: str = ""
+
+
+class SteerTaken(Record, frozen=True, tag="steer_taken"):
+    """A steer became part of the request of `call`; its input is consumed by the same commit."""
+
+    turn: int
+    input: str
+    call: int
+    text: str = ""
+
+
+class Mirrored(Record, frozen=True, tag="mirrored"):
+    """Lines that a harness appended to one of its own files."""
+
+    file: str
+    """Path below the session's HOME."""
+    position: int
+    """Number of lines of that file mirrored before; lower than known truncates what followed."""
+    lines: Payload
+    """A JSON list of texts without their line ends."""
+    count: int = 0
+
+
+class TurnParked(Record, frozen=True, tag="turn_parked"):
+    """The turn waits for a person, with the evidence."""
+
+    turn: int
+    why: ParkedFor
+    evidence: dict[str, Any] = {}
+    at_s: float = 0.0
+
+
+class TurnReleased(Record, frozen=True, tag="turn_released"):
+    """A person let a parked turn go on: its recovery budget is whole again."""
+
+    turn: int
+    by: str = ""
+
+
+class TurnSettled(Record, frozen=True, tag="turn_settled"):
+    """The turn is over."""
+
+    turn: int
+    status: TurnStatus
+    result: Payload = EMPTY
+    error: str = ""
+    at_s: float = 0.0
+
+
+class Snapshot(Record, frozen=True, tag="snapshot"):
+    """The folded state of everything before this commit: folding may begin here."""
+
+    state: Payload
+
+
+AnyRecord: TypeAlias = (
+    SessionOpened
+    | TurnOpened
+    | AttemptOpened
+    | CallIntent
+    | CallStarted
+    | CallOutcome
+    | CallRetracted
+    | Verdict
+    | SteerTaken
+    | Mirrored
+    | TurnParked
+    | TurnReleased
+    | TurnSettled
+    | Snapshot
+)

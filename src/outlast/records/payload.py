@@ -1,0 +1,47 @@
+"""JSON inside a record, and what a call used."""
+
+from typing import Any
+
+import msgspec
+
+_NULL = msgspec.Raw(b"null")
+
+
+class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A JSON value: inline, or by the hash of a blob that the commit names."""
+
+    json: msgspec.Raw = _NULL
+    ref: str = ""
+    size: int = 0
+    """Bytes of the JSON text behind `ref`."""
+
+    def value(self) -> Any:  # noqa: ANN401 - this is where JSON comes in
+        """The decoded value of an inline payload; a payload behind a blob must be fetched first."""
+        if self.ref:
+            raise ValueError(self.ref)
+        return msgspec.json.decode(self.json)
+
+    def __hash__(self) -> int:
+        return hash((bytes(self.json), self.ref))
+
+
+EMPTY = Payload()
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a provider reported for one model call, and what it costs in US dollars at list price."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.cost_usd + other.cost_usd,
+        )

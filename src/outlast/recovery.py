@@ -1,0 +1,143 @@
+"""Pure: open intents, policies and what the adapter can do, to a plan.
+
+Finished calls are not here: they are read back, never run. For each open call of the turn the plan says one thing:
+
+* a model call is asked again; what it showed is void;
+* a tool call that was granted and not let go has not begun: it may run, whatever its policy;
+* else the stricter of its recorded policy and today's decides: `safe` runs again, `keyed` runs again under its key
+  while that is honoured, `verify` is asked about first, everything else is in doubt.
+
+Calls that the harness itself runs can be run again only as far as the adapter is able to; the rest of a batch is
+answered with "not completed, call again".
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from outlast.fold import CallState, TurnState
+from outlast.records import CallIntent
+from outlast.records.kinds import OnDoubt, Policy
+
+STRICTNESS: Final[dict[Policy, int]] = {"safe": 0, "keyed": 1, "verify": 2, "never": 3}
+
+IN_DOUBT: Final = (
+    "It is not known whether this call took effect: the process that ran it was lost after it had begun and before its "
+    "result was recorded. It may already have happened, in full or in part. Check what is there before you rely on it, "
+    "and do not simply call it again."
+)
+NOT_COMPLETED: Final = "interrupted - not completed, call again. This call had no effect that matters; it may be repeated."
+NEVER_BEGAN: Final = "interrupted - not completed, call again. This call had not begun when the process was lost."
+CANCELLED: Final = "This call was cancelled before it began."
+CANCELLED_IN_DOUBT: Final = (
+    "The turn was cancelled while this call ran. It may have taken effect, in full or in part. Check before you rely on it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What today's code says of a tool."""
+
+    policy: Policy
+    on_doubt: OnDoubt = "tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What an adapter can do about the calls of an interrupted batch."""
+
+    can_rerun: Literal["none", "one", "all"] = "all"
+    """How many calls that the harness runs itself it can be made to run again without asking the model."""
+    can_supply: bool = True
+    """It can be given a result for a call that it has not finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgain:
+    """Send the same model request again; tell watchers to drop what it showed."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Let the call run: it never began, or may run again."""
+
+    call: int
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Ask the tool whether it took effect."""
+
+    call: int
+    on_doubt: OnDoubt
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Nobody can know: tell the model or ask a person."""
+
+    call: int
+    on_doubt: OnDoubt
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """Answer the call with a text that lets the model call it again."""
+
+    call: int
+    text: str
+
+
+Step: TypeAlias = AskAgain | Run | Verify | Doubt | Interrupt
+Declare: TypeAlias = Callable[[CallIntent], Declared | None]
+
+
+def stricter(recorded: Policy, declared: Policy) -> Policy:
+    """The policy that allows less: never > verify > keyed > safe."""
+    return recorded if STRICTNESS[recorded] >= STRICTNESS[declared] else declared
+
+
+def plan(turn: TurnState, declare: Declare, abilities: Abilities, now_s: float) -> Sequence[Step]:
+    """What to do about each open call of `turn`, in order of the calls.
+
+    Args:
+        declare: what today's code says of the tool of an intent; None for a tool that is gone, which counts as `never`.
+        now_s: Unix time, for keys that are honoured for a while only.
+    """
+    steps = [_step(call, declare, now_s) for call in turn.open_calls()]
+    return _within(steps, turn, abilities)
+
+
+def _step(call: CallState, declare: Declare, now_s: float) -> Step:
+    intent = call.intent
+    if intent.kind == "model":
+        return AskAgain(intent.call)
+    if intent.granted and not call.started:
+        return Run(intent.call, again=False)
+    declared = declare(intent) or Declared("never")
+    on_doubt: OnDoubt = "ask" if "ask" in {intent.on_doubt, declared.on_doubt} else "tell"
+    match stricter(intent.policy, declared.policy):
+        case "safe":
+            return Run(intent.call, again=True)
+        case "keyed" if not intent.key_until_s or now_s < intent.key_until_s:
+            return Run(intent.call, again=True)
+        case "verify":
+            return Verify(intent.call, on_doubt)
+        case _:
+            return Doubt(intent.call, on_doubt)
+
+
+def _within(steps: Sequence[Step], turn: TurnState, abilities: Abilities) -> Sequence[Step]:
+    """Cut the plan down to what the harness can be made to do."""
+    left = {"none": 0, "one": 1, "all": len(steps)}[abilities.can_rerun]
+    fitting: list[Step] = []
+    for step in steps:
+        if isinstance(step, Run) and turn.calls[step.call].intent.runs_in == "harness":
+            if left == 0:
+                step = Interrupt(step.call, NOT_COMPLETED if step.again else NEVER_BEGAN)  # noqa: PLW2901 - replaced on purpose
+            left = max(0, left - 1)
+        fitting.append(step)
+    return fitting
