@@ -21,7 +21,7 @@ FLAGS = $(if $(HARNESS),--harness $(HARNESS)) $(if $(WORLD),--world $(WORLD)) $(
   $(if $(SEED),--seed $(SEED)) $(ARGS)
 PYTEST = $(if $(SEED),OUTLAST_TEST_SEED=$(SEED)) $(PY) -m pytest
 
-.PHONY: help setup lock demo fast test test-rest test-all check fix bench soak docs build clean
+.PHONY: help setup lock demo fast test test-rest test-all check fix bench soak docs changelog build clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /:/' | awk -F: '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ soak: setup  ## N seeded kills over Claude Code turns
 
 docs: setup  ## build the documentation into site/, warnings are errors
 	@$(BIN)/mkdocs build --strict --quiet
+
+changelog: setup  ## what the next release would say
+	@$(BIN)/towncrier build --draft
 
 build: setup  ## the wheel and the source distribution, into dist/
 	@$(UV) build --quiet --no-build-isolation --python $(PY) --out-dir dist
