@@ -29,7 +29,7 @@ from outlast.records import (
     Usage,
     Verdict,
 )
-from outlast.world import Commit, Header
+from outlast.world.commit import Commit, Header
 
 
 class CallState(msgspec.Struct):
