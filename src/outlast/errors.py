@@ -11,6 +11,7 @@
     │   ├── CommitConflict            another commit already stands at that number
     │   ├── Fenced                    a newer fence stands
     │   ├── NotIdle                   a lease stands or a turn is open
+    │   ├── InputTaken                an input is not there to be consumed
     │   └── SessionErased · SessionMoved
     ├── WorldUnavailable              the store cannot be reached or written; nothing is known to be lost
     │   └── WorldForeign · WorldTooNew · WorldReadOnly · WorldFull
@@ -116,6 +117,10 @@ class Fenced(Refused):
 
 class NotIdle(Refused):
     text = "Session {session!r} is busy ({reason}). Send an input instead, it is taken at the next call."
+
+
+class InputTaken(Refused):
+    text = "The input {input!r} of session {session!r} cannot be consumed: {reason}. This attempt is over."
 
 
 class SessionErased(Refused):

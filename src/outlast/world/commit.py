@@ -22,7 +22,7 @@ class Header:
     format: int
     """Version of the record format of the body."""
     events: int
-    """How many events the body holds: the first `events` indices of cursors into this commit."""
+    """How many events the body holds: the first indices of cursors into this commit (`width`)."""
     digest: str
     """Over header and body (`seal`); the same digest at the same number is the same commit."""
     sealed: int = 0
@@ -30,7 +30,7 @@ class Header:
     consumes: tuple[str, ...] = ()
     """Ids of the inputs that this commit takes out of the inbox."""
     refs: tuple[str, ...] = ()
-    """Hashes of the blobs that the body names."""
+    """Hashes of the blobs that the body names. Each is in `Commit.blobs` or held by the World for this tenant."""
     turn_open: bool = False
     """A turn is open: the session is ready as soon as no lease stands, unless `wake_at_s` says when."""
     wake_at_s: float | None = None
@@ -47,6 +47,14 @@ class Header:
     release: bool = False
     """The lease ends with this commit."""
 
+    @property
+    def width(self) -> int:
+        """How many cursor indices the commit takes up: one for each event, and one if it has none.
+
+        Delta `j` after it stands at index `width + j`.
+        """
+        return max(1, self.events)
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -55,7 +63,8 @@ class Commit:
     header: Header
     body: bytes
     blobs: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """Bytes by hash that must be durable no later than this commit; already stored ones may be given again."""
+    """Bytes by hash that must be durable no later than this commit; already stored ones may be given again, and the
+    first bytes stay. What stands here counts as named, as `Header.refs` does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from outlast.errors import BadInput
 class Cursor:
     """The last item a reader has seen, as text `k.i`; reading goes on after it.
 
-    `i` below the number of events of commit `k` is an event of that commit; from there on it is a delta published
-    after it. A cursor never shifts: both counts stay when bytes are dropped.
+    `i` below the width of commit `k` (its number of events, at least one) is an event of that commit; from there on
+    it is a delta published after it. A cursor never shifts: both counts stay when bytes are dropped.
     """
 
     seq: int

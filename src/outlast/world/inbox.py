@@ -33,10 +33,12 @@ class Inbox(Protocol):
     async def put_input(self, session: str, new: Input) -> Input:
         """Put an input in the inbox, and wake the session. Repeating it wakes again and changes nothing.
 
-        Returns the stored input: with `consumed_by` if it was already taken.
+        Returns the stored input, without blobs: with `consumed_by` if it was already taken.
 
         Raises:
             InputConflict: the id is there with another digest.
+            BlobUnknown: it names a blob that is neither given nor held.
+            BadPayload: its id is no Unicode.
             SessionUnknown, SessionErased, SessionMoved
         """
         ...

@@ -34,6 +34,7 @@ class SessionHead:
     """How many inputs are not consumed yet."""
     created_at_s: float
     updated_at_s: float
+    """When its newest commit landed or its newest input arrived."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -65,7 +66,9 @@ class Log(Protocol):
         """Open a session with commit 1. Returns False when the very same opening had already landed.
 
         Raises:
-            SessionExists: the id is taken by a session with another first commit.
+            BadSessionId, BadPayload: the id is none, the commit is no first one; nothing was written.
+            BlobUnknown: the commit names a blob that is neither given nor held.
+            SessionExists: the id is taken by a session with another first commit, agent, placement or labels.
             SessionErased: the id was erased; it is never used again.
         """
         ...
@@ -74,7 +77,14 @@ class Log(Protocol):
         """Write commits of different sessions (at most one each) in as few round trips and fsyncs as the store allows.
 
         Returns one result per commit, in order: None when it landed (now, or earlier with the same digest), else the
-        `Refused` that says why not. A refused commit leaves nothing behind and does not hinder its neighbours.
+        error that says why not. A refused commit leaves nothing behind and does not hinder its neighbours.
+
+        * `Fenced`: its fence is not the session's newest, or the lease was released.
+        * `CommitConflict`: another commit stands at its number, or the number is not the next.
+        * `InputTaken`: an input that it consumes is not there, or was consumed by another commit.
+        * `BlobUnknown`: a blob that it names is neither given nor held for this tenant.
+        * `BadPayload`: its status is too long, or a text of it is no Unicode.
+        * `SessionUnknown`, `SessionErased`, `SessionMoved`
 
         Raises:
             WorldUnavailable: for none of the commits is it known whether it landed; the identical ones may be put again.
@@ -84,9 +94,12 @@ class Log(Protocol):
     async def commit_idle(self, session: str, commit: Commit) -> None:
         """Write one commit while nobody holds the session: no lease stands, no turn is open. Fence and owner stay.
 
+        The identical commit that already landed may be put again at any time.
+
         Raises:
             NotIdle: a lease stands or a turn is open.
             CommitConflict: `commit` is not the next number.
+            Fenced, InputTaken, BlobUnknown, BadPayload, SessionUnknown, SessionErased, SessionMoved
         """
         ...
 
@@ -98,7 +111,8 @@ class Log(Protocol):
 
         Raises:
             CommitConflict: commit `after` is not the newest, or `first` would leave a hole.
-            Fenced: the lease's fence is not the session's newest.
+            Fenced: the lease's fence is not the session's newest, or it was released.
+            SessionUnknown, SessionErased, SessionMoved
         """
         ...
 
@@ -109,7 +123,7 @@ class Log(Protocol):
     async def list(
         self, *, after: str | None = None, limit: int = 100, labels: Mapping[str, str] | None = None
     ) -> Page:
-        """Sessions, newest change first; `after` is the `next` of the page before."""
+        """Sessions that carry all of `labels`, newest change first; `after` is the `next` of the page before."""
         ...
 
     async def commits(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Commit]:
@@ -121,11 +135,17 @@ class Log(Protocol):
 
         A reader is never shown a delta beyond what the next commit seals once that commit is there, never an item
         twice and never out of order; deltas of commit k come before commit k + 1. Costs the tail only.
-        Deltas whose bytes were dropped come as a `Gap` with their count. The iterator ends with `SessionErased` or
-        `SessionMoved` when that happens.
+        Deltas that count and whose bytes were dropped or lost come as a `Gap` with their count. The iterator ends with
+        `SessionErased` or `SessionMoved` when that happens, with `SessionUnknown` at once.
         """
         ...
 
     async def erase(self, session: str) -> None:
-        """Remove everything of the session and leave a tombstone that fences: nothing can be written there again."""
+        """Remove everything of the session and leave a tombstone that fences: nothing can be written there again.
+
+        Repeating it changes nothing. From then on everything that names the session raises `SessionErased`.
+
+        Raises:
+            SessionUnknown
+        """
         ...

@@ -62,8 +62,8 @@ class Claim:
     """Number of the takeover commit, the head."""
     snapshot_seq: int
     proof: Proof
-    """`free`: nobody held it. `proved`: the holder was proved dead. `expired`: its time ran out and it may still be
-    dying: recovery of anything not `safe` waits for the kill grace."""
+    """`free`: nobody held it. `proved`: the holder was proved dead. `expired`: its time ran out or its row is gone, and
+    it may still be dying: recovery of anything not `safe` waits for the kill grace."""
     previous: str | None = None
     """Id of the worker that held it."""
     status: str = ""
@@ -96,7 +96,8 @@ class Queue(Protocol):
     * a turn is open, it is not parked, and its wake time is absent or has passed;
     * no turn is open and its wake time has passed.
 
-    A lease stands while its worker's row does (`Liveness`), unless released or the worker is among the offer's `dead`.
+    A lease stands while its worker's row does (`Liveness`), unless released or the worker is among the offer's `dead`:
+    a worker renews before its first claim. Workers belong to the store, not to a tenant.
     Time is the World's own clock. Whatever index a World keeps of ready sessions is a hint: `claim` also finds what the
     index missed, at the latest at its next sweep.
     """
