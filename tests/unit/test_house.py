@@ -1,0 +1,54 @@
+"""What the house promises about itself: what is named is documented, and what is documented exists."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outlast import errors
+from outlast.gate import Point
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def _names_in_first_column(page: str) -> set[str]:
+    text = (ROOT / "docs" / page).read_text()
+    return set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, errors.OutlastError)
+
+
+def _examples() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for number, code in enumerate(PYTHON.findall(page.read_text()), 1):
+            yield f"{page.relative_to(ROOT)}:{number}", code
+
+
+def test_every_point_is_documented_and_every_documented_point_exists() -> None:
+    assert _names_in_first_column("internals/points.md") == {point.value for point in Point}
+
+
+def test_every_error_is_documented_and_every_documented_error_exists() -> None:
+    existing = {name for name, value in vars(errors).items() if _is_error(value)} - {"OutlastError"}
+    assert _names_in_first_column("reference/errors.md") == existing
+
+
+def test_a_module_fits_one_reading() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in (ROOT / "src").rglob("*.py")}
+    too_long = {str(path.relative_to(ROOT)): lines for path, lines in lengths.items() if lines > 400}
+    assert not too_long
+
+
+def test_the_lock_names_no_host() -> None:
+    assert "://" not in (ROOT / "requirements.lock").read_text()
+
+
+@pytest.mark.parametrize("code", [pytest.param(code, id=name) for name, code in _examples()])
+def test_python_in_the_docs_is_python(code: str) -> None:
+    compile(code, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
