@@ -1,0 +1,59 @@
+"""What every World refuses in the same words before it writes anything."""
+
+from typing import Final
+
+from outlast.errors import BadPayload
+from outlast.world.commit import Header
+
+STATUS_LIMIT: Final = 1_000
+"""Characters of a status."""
+
+
+def check_texts(*texts: str) -> None:
+    """Return if each of `texts` can be stored.
+
+    Raises:
+        BadPayload: one of them is no Unicode text.
+    """
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            reason = "it is no Unicode text (it holds half of a surrogate pair)"
+            raise BadPayload(what=repr(text[:60]), reason=reason) from error
+
+
+def check_first(header: Header) -> None:
+    """Return if a commit with `header` can open a session.
+
+    Raises:
+        BadPayload: its number is not 1 or its fence not 0.
+    """
+    if header.seq != 1 or header.fence != 0:
+        raise BadPayload(what="The first commit", reason="its number must be 1 and its fence 0")
+
+
+def check_status(status: str) -> None:
+    """Return if `status` can stand in a header.
+
+    Raises:
+        BadPayload: it is too long or no Unicode text.
+    """
+    check_texts(status)
+    if len(status) > STATUS_LIMIT:
+        raise BadPayload(
+            what="The status", reason=f"it has {len(status)} characters, {STATUS_LIMIT} may stand there"
+        )
+
+
+def parse_token(token: str | None) -> int | None:
+    """Read the `next` of a page: the change number below which the next page begins.
+
+    Raises:
+        BadPayload: it is not the `next` of a page.
+    """
+    if token is None:
+        return None
+    if not (token.isascii() and token.isdigit() and len(token) <= 18):
+        raise BadPayload(what="The page", reason=f"{token[:60]!r} is not the `next` of another page")
+    return int(token)

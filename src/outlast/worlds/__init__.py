@@ -1,0 +1,1 @@
+"""Implementations of the World port. Each is found through the entry points `outlast.worlds`."""

@@ -1,0 +1,97 @@
+"""What the handles on one memory share: sessions, blobs, worker rows, and who waits for hints."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from outlast.clock import Clock, SystemClock
+from outlast.world import Commit, Delta, Input, SessionHead, WorkerRow
+
+
+@dataclass(slots=True)
+class Session:
+    """A session: its commits, and what is kept beside them."""
+
+    head: SessionHead
+    commits: list[Commit]
+    change: int
+    deltas: dict[int, list[Delta]] = field(default_factory=dict[int, list[Delta]])
+    """After each commit, what was published."""
+    inputs: dict[str, Input] = field(default_factory=dict[str, Input])
+    names: set[str] = field(default_factory=set[str])
+    """Hashes of the blobs that its commits and inputs name."""
+    erased: bool = False
+
+
+class Hints:
+    """One subscription."""
+
+    def __init__(self, tenant: str, session: str | None) -> None:
+        self.tenant = tenant
+        self.session = session
+        self.loop = asyncio.get_running_loop()
+        self.changed = asyncio.Event()
+
+    async def wait(self, timeout_s: float) -> bool:
+        with anyio.move_on_after(timeout_s):
+            await self.changed.wait()
+        changed = self.changed.is_set()
+        self.changed.clear()
+        return changed
+
+
+class MemoryStore:
+    """What several handles share: give one store to each `open_memory` whose Worlds are to meet."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or SystemClock()
+        self.sessions: dict[tuple[str, str], Session] = {}
+        self.blobs: dict[tuple[str, str], bytes] = {}
+        self.workers: dict[str, WorkerRow] = {}
+        self.hints: list[Hints] = []
+        self.changes = 0
+
+
+class MemoryLiveness:
+    """A worker's row in the store's memory."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def renew(self, row: WorkerRow, ttl_s: float) -> float:
+        """See `outlast.world.Liveness`."""
+        self._store.workers[row.worker] = replace(row, deadline_s=self._store.clock.now() + ttl_s)
+        return ttl_s
+
+    def retire(self, worker: str) -> None:
+        """See `outlast.world.Liveness`."""
+        self._store.workers.pop(worker, None)
+        for hints in list(self._store.hints):
+            if hints.session is None and not hints.loop.is_closed():
+                hints.loop.call_soon_threadsafe(hints.changed.set)
+
+    def close(self) -> None:
+        """See `outlast.world.Liveness`."""
+
+
+def new_head(session: str, agent: str, placement: str, labels: dict[str, str], now_s: float) -> SessionHead:
+    """A session before its first commit."""
+    return SessionHead(
+        session=session,
+        agent=agent,
+        placement=placement,
+        seq=0,
+        fence=0,
+        format=0,
+        snapshot_seq=0,
+        turn_open=False,
+        parked=False,
+        wake_at_s=None,
+        status="",
+        worker=None,
+        waiting_inputs=0,
+        created_at_s=now_s,
+        updated_at_s=now_s,
+        labels=labels,
+    )

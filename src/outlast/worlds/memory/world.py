@@ -1,0 +1,382 @@
+"""One tenant's handle on a `MemoryStore`."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+
+from outlast.errors import (
+    BadPayload,
+    BlobUnknown,
+    CommitConflict,
+    Fenced,
+    InputConflict,
+    InputTaken,
+    NotIdle,
+    SessionErased,
+    SessionExists,
+    SessionUnknown,
+)
+from outlast.ids import check_session_id
+from outlast.world import (
+    Capability,
+    Claim,
+    Commit,
+    Cursor,
+    Delta,
+    Header,
+    Input,
+    Item,
+    Lease,
+    Page,
+    SessionHead,
+    Subscription,
+    Takeover,
+    WorkerOffer,
+    WorkerRow,
+)
+from outlast.world.checks import check_first, check_status, check_texts, parse_token
+from outlast.world.commit import seal
+from outlast.worlds.memory.follow import behind
+from outlast.worlds.memory.store import Hints, MemoryLiveness, MemoryStore, Session, new_head
+
+
+class MemoryWorld:
+    """One tenant's view of a `MemoryStore`. The promises are those of `outlast.world`."""
+
+    def __init__(self, store: MemoryStore, tenant: str = "default") -> None:
+        self._store = store
+        self._tenant = tenant
+
+    @property
+    def name(self) -> str:
+        return "memory"
+
+    @property
+    def tenant(self) -> str:
+        return self._tenant
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return frozenset()
+
+    def for_tenant(self, tenant: str = "default") -> "MemoryWorld":
+        return MemoryWorld(self._store, tenant)
+
+    # Log
+
+    async def create(
+        self,
+        session: str,
+        first: Commit,
+        *,
+        agent: str,
+        placement: str = "any",
+        labels: Mapping[str, str] | None = None,
+    ) -> bool:
+        check_session_id(session)
+        labels = dict(labels or {})
+        check_first(first.header)
+        check_texts(agent, placement, *labels, *labels.values())
+        kept = self._store.sessions.get((self._tenant, session))
+        if kept is not None:
+            return self._same_opening(kept, first, agent, placement, labels)
+        head = new_head(session, agent, placement, labels, self._store.clock.now())
+        kept = Session(head, [], 0)
+        if refusal := self._content_refusal(kept, first):
+            raise refusal
+        self._store.sessions[self._tenant, session] = kept
+        self._land(kept, first)
+        return True
+
+    def _same_opening(
+        self, kept: Session, first: Commit, agent: str, placement: str, labels: dict[str, str]
+    ) -> bool:
+        head = kept.head
+        if kept.erased:
+            raise SessionErased(session=head.session)
+        wanted = {
+            "first commit": first.header.digest,
+            "agent": agent,
+            "placement": placement,
+            "labels": labels,
+        }
+        stands = (kept.commits[0].header.digest, head.agent, head.placement, head.labels)
+        for (name, value), there in zip(wanted.items(), stands, strict=True):
+            if value != there:
+                raise SessionExists(session=head.session, difference=f"another {name}")
+        return False
+
+    async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
+        return [self._commit(lease, commit) for lease, commit in commits]
+
+    def _commit(self, lease: Lease, commit: Commit) -> Exception | None:
+        try:
+            kept = self._find(lease.session)
+        except (SessionUnknown, SessionErased) as error:
+            return error
+        if _landed(kept, commit):
+            return None
+        head = kept.head
+        if not (head.fence == lease.fence == commit.header.fence and head.worker == lease.worker):
+            return Fenced(session=head.session, current=head.fence, fence=commit.header.fence)
+        if refusal := self._content_refusal(kept, commit):
+            return refusal
+        self._land(kept, commit)
+        if commit.header.release:
+            kept.head = replace(kept.head, worker=None)
+        return None
+
+    async def commit_idle(self, session: str, commit: Commit) -> None:
+        kept = self._find(session)
+        if _landed(kept, commit):
+            return
+        head = kept.head
+        if head.turn_open or self._stands(head.worker):
+            raise NotIdle(session=session, reason="a turn is open" if head.turn_open else "a lease stands")
+        if commit.header.fence != head.fence:
+            raise Fenced(session=session, current=head.fence, fence=commit.header.fence)
+        if refusal := self._content_refusal(kept, commit):
+            raise refusal
+        self._land(kept, commit)
+
+    def _content_refusal(self, kept: Session, commit: Commit) -> Exception | None:
+        header, session = commit.header, kept.head.session
+        if header.seq != len(kept.commits) + 1:
+            return CommitConflict(session=session, seq=header.seq)
+        try:
+            check_status(header.status)
+        except BadPayload as error:
+            return error
+        for position, name in enumerate(header.consumes):
+            there = kept.inputs.get(name)
+            if there is None or there.consumed_by is not None or name in header.consumes[:position]:
+                reason = "it is not in the inbox" if there is None else "it was already consumed"
+                return InputTaken(session=session, input=name, reason=reason)
+        return self._blob_refusal(session, header.refs, commit.blobs)
+
+    def _blob_refusal(
+        self, session: str, refs: Sequence[str], given: Mapping[str, bytes]
+    ) -> Exception | None:
+        for ref in refs:
+            if ref not in given and (self._tenant, ref) not in self._store.blobs:
+                return BlobUnknown(session=session, blob=ref, world=self.name)
+        return None
+
+    def _land(self, kept: Session, commit: Commit) -> None:
+        header, head = commit.header, kept.head
+        self._keep_blobs(kept, header.refs, commit.blobs)
+        kept.commits.append(replace(commit, blobs={}))
+        for name in header.consumes:
+            kept.inputs[name] = replace(kept.inputs[name], consumed_by=header.seq, body=b"", refs=())
+        kept.head = replace(
+            head,
+            seq=header.seq,
+            fence=header.fence,
+            format=max(head.format, header.format),
+            snapshot_seq=header.seq if header.snapshot else head.snapshot_seq,
+            turn_open=header.turn_open,
+            parked=header.parked,
+            wake_at_s=header.wake_at_s,
+            status=header.status,
+            waiting_inputs=head.waiting_inputs - len(header.consumes),
+        )
+        self._changed(kept)
+
+    def _keep_blobs(self, kept: Session, refs: Sequence[str], given: Mapping[str, bytes]) -> None:
+        kept.names.update(refs, given)
+        for name, data in given.items():
+            self._store.blobs.setdefault((self._tenant, name), data)
+
+    async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
+        kept = self._find(lease.session)
+        head = kept.head
+        if head.fence != lease.fence or head.worker != lease.worker:
+            raise Fenced(session=head.session, current=head.fence, fence=lease.fence)
+        shown = kept.deltas.get(after, [])
+        if after != head.seq or first > len(shown):
+            raise CommitConflict(session=head.session, seq=after)
+        kept.deltas[after] = [*shown, *deltas[len(shown) - first :]]
+        self._hint(head.session, ready=False)
+
+    async def get(self, session: str) -> SessionHead:
+        return self._find(session).head
+
+    async def list(
+        self, *, after: str | None = None, limit: int = 100, labels: Mapping[str, str] | None = None
+    ) -> Page:
+        before = parse_token(after)
+        wanted = (labels or {}).items()
+        found = sorted(
+            (kept.change, kept.head)
+            for (tenant, _), kept in self._store.sessions.items()
+            if tenant == self._tenant and not kept.erased and wanted <= kept.head.labels.items()
+            if before is None or kept.change < before
+        )[::-1]
+        more = len(found) > limit
+        return Page([head for _, head in found[:limit]], str(found[limit - 1][0]) if more else None)
+
+    async def commits(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Commit]:
+        return self._find(session).commits[after : after + limit]
+
+    async def follow(self, session: str, after: Cursor) -> AsyncIterator[Item]:
+        async with self.subscribe(session) as hints:
+            while True:
+                items = list(behind(self._find(session), after))
+                for item in items:
+                    yield item
+                    after = item.cursor
+                if not items:
+                    await hints.wait(60)
+
+    async def erase(self, session: str) -> None:
+        kept = self._store.sessions.get((self._tenant, session))
+        if kept is None:
+            raise SessionUnknown(session=session, world=self.name)
+        gone, kept.names = kept.names, set[str]()
+        kept.erased = True
+        kept.commits, kept.deltas, kept.inputs = [], {}, {}
+        others = [
+            other.names for (tenant, _), other in self._store.sessions.items() if tenant == self._tenant
+        ]
+        for name in gone.difference(*others):
+            del self._store.blobs[self._tenant, name]
+        self._hint(session, ready=False)
+
+    # Inbox
+
+    async def put_input(self, session: str, new: Input) -> Input:
+        kept = self._find(session)
+        check_texts(new.id)
+        there = kept.inputs.get(new.id)
+        if there is not None and there.digest != new.digest:
+            raise InputConflict(session=session, input=new.id)
+        if there is None:
+            if refusal := self._blob_refusal(session, new.refs, new.blobs):
+                raise refusal
+            self._keep_blobs(kept, new.refs, new.blobs)
+            there = replace(new, blobs={}, arrival=len(kept.inputs) + 1, consumed_by=None)
+            kept.inputs[new.id] = there
+            kept.head = replace(kept.head, waiting_inputs=kept.head.waiting_inputs + 1)
+            self._changed(kept)
+        self._hint(session, ready=True)
+        return there
+
+    async def inputs(self, session: str) -> Sequence[Input]:
+        return [there for there in self._find(session).inputs.values() if there.consumed_by is None]
+
+    async def find_input(self, session: str, input_id: str) -> Input | None:
+        return self._find(session).inputs.get(input_id)
+
+    # Queue
+
+    async def claim(self, offer: WorkerOffer, takeover: Takeover) -> Claim | None:
+        kept = [there for (tenant, _), there in self._store.sessions.items() if tenant == self._tenant]
+        for session in sorted(kept, key=lambda there: there.change):
+            if not session.erased and _fits(session.head, offer) and self._ready(session.head, offer):
+                return self._take(session, offer, takeover)
+        return None
+
+    def _ready(self, head: SessionHead, offer: WorkerOffer) -> bool:
+        if self._stands(head.worker) and head.worker not in offer.dead:
+            return False
+        woken = head.wake_at_s is not None and head.wake_at_s <= self._store.clock.now()
+        if head.waiting_inputs:
+            return True
+        if head.turn_open:
+            return not head.parked and (head.wake_at_s is None or woken)
+        return woken
+
+    def _take(self, kept: Session, offer: WorkerOffer, takeover: Takeover) -> Claim:
+        head = kept.head
+        header = Header(
+            seq=head.seq + 1,
+            fence=head.fence + 1,
+            format=takeover.format,
+            events=takeover.events,
+            digest="",
+            sealed=len(kept.deltas.get(head.seq, ())),
+            turn_open=head.turn_open,
+            wake_at_s=head.wake_at_s,
+            parked=head.parked,
+            status=head.status,
+        )
+        self._land(kept, Commit(replace(header, digest=seal(header, takeover.body)), takeover.body))
+        kept.head = replace(kept.head, worker=offer.worker)
+        lease = Lease(head.session, header.fence, offer.worker)
+        if head.worker is None:
+            return Claim(lease, header.seq, head.snapshot_seq, "free", None, head.status)
+        proof = "proved" if head.worker in offer.dead else "expired"
+        return Claim(lease, header.seq, head.snapshot_seq, proof, head.worker, head.status)
+
+    async def release(self, lease: Lease) -> None:
+        kept = self._store.sessions.get((self._tenant, lease.session))
+        if kept and not kept.erased and (kept.head.fence, kept.head.worker) == (lease.fence, lease.worker):
+            kept.head = replace(kept.head, worker=None)
+            self._hint(lease.session, ready=True)
+
+    def open_liveness(self) -> MemoryLiveness:
+        return MemoryLiveness(self._store)
+
+    async def workers(self) -> Sequence[WorkerRow]:
+        return list(self._store.workers.values())
+
+    def _stands(self, worker: str | None) -> bool:
+        row = self._store.workers.get(worker or "")
+        return row is not None and row.deadline_s > self._store.clock.now()
+
+    # Blobs and hints
+
+    async def get_many(self, session: str, hashes: Sequence[str]) -> Mapping[str, bytes]:
+        kept = self._find(session)
+        for name in hashes:
+            if name not in kept.names:
+                raise BlobUnknown(session=session, blob=name, world=self.name)
+        return {name: self._store.blobs[self._tenant, name] for name in hashes}
+
+    def subscribe(self, session: str | None = None) -> AbstractAsyncContextManager[Subscription]:
+        return self._subscribe(session)
+
+    @asynccontextmanager
+    async def _subscribe(self, session: str | None) -> AsyncGenerator[Hints]:
+        hints = Hints(self._tenant, session)
+        self._store.hints.append(hints)
+        try:
+            yield hints
+        finally:
+            self._store.hints.remove(hints)
+
+    def _changed(self, kept: Session) -> None:
+        self._store.changes += 1
+        kept.change = self._store.changes
+        kept.head = replace(kept.head, updated_at_s=self._store.clock.now())
+        self._hint(kept.head.session, ready=True)
+
+    def _hint(self, session: str, *, ready: bool) -> None:
+        for hints in self._store.hints:
+            if hints.tenant == self._tenant and (
+                hints.session == session or (ready and hints.session is None)
+            ):
+                hints.changed.set()
+
+    def _find(self, session: str) -> Session:
+        kept = self._store.sessions.get((self._tenant, session))
+        if kept is None:
+            raise SessionUnknown(session=session, world=self.name)
+        if kept.erased:
+            raise SessionErased(session=session)
+        return kept
+
+
+def _landed(kept: Session, commit: Commit) -> bool:
+    at = commit.header.seq - 1
+    return 0 <= at < len(kept.commits) and kept.commits[at].header.digest == commit.header.digest
+
+
+def _fits(head: SessionHead, offer: WorkerOffer) -> bool:
+    wanted = offer.only is None or offer.only == head.session
+    return (
+        wanted
+        and head.agent in offer.agents
+        and head.placement in offer.placements
+        and head.format <= offer.max_format
+    )
