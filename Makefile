@@ -81,7 +81,7 @@ soak: setup  ## N seeded kills over Claude Code turns
 	@$(PY) -m tests.soak --n $(N) $(FLAGS)
 
 docs: setup  ## build the documentation into site/, warnings are errors
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 changelog: setup  ## what the next release would say
 	@$(BIN)/towncrier build --draft
