@@ -52,8 +52,11 @@ demo: setup  ## a real Claude Code turn, killed three times and carried on, with
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s
 	@$(PYTEST) -n $(JOBS) -m "not crash and not harness and not full" $(ARGS)
 
-test: fast  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
-	@$(PYTEST) -m "(crash or harness) and not full" $(ARGS)
+test: setup  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
+	@export OUTLAST_TEST_SEED="$${OUTLAST_TEST_SEED:-$$RANDOM$$RANDOM}"; rc=0; \
+	$(MAKE) fast || rc=1; \
+	$(PYTEST) -m "(crash or harness) and not full" $(ARGS) || rc=1; \
+	exit $$rc
 
 test-rest: setup  ## what test-all adds to test: the whole product of cases and long property tests
 	@$(PYTEST) -n $(JOBS) --hypothesis-profile=big --timeout=600 -m "full or hypothesis" $(ARGS)
