@@ -40,6 +40,9 @@ class Resolved:
     policy: Policy
     on_doubt: OnDoubt = "tell"
     key_ttl_s: float = 0.0
+    spawns: str = ""
+    """Not empty when it begins a sub-agent whose calls are journalled one by one: text that the sub-agent's first
+    request holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +185,9 @@ class Calls(Protocol):
         """Show a piece of an open call to watchers."""
         ...
 
-    def delivered(self, matches: Sequence[int]) -> None:
-        """These finished model calls are known to be in the harness's own files: they need not be served again."""
+    def delivered(self, calls: Sequence[int]) -> None:
+        """The answers of these model calls have reached the harness: handed over whole in this attempt, or known to be
+        in its own files. They are not served again; until then an equal request gets the same answer."""
         ...
 
 

@@ -12,13 +12,16 @@ from outlast.codec import decode_records
 from outlast.errors import LogBroken
 from outlast.records import (
     AnyRecord,
+    AttemptEnded,
     AttemptOpened,
     CallIntent,
     CallOutcome,
     CallRetracted,
     CallStarted,
+    InputDropped,
     Mirrored,
     Payload,
+    PromptQueued,
     SessionOpened,
     Snapshot,
     SteerTaken,
@@ -43,7 +46,7 @@ class CallState(msgspec.Struct):
     outcome: CallOutcome | None = None
     verdict: Verdict | None = None
     spent: Usage = Usage()
-    """Billed for answers that are void."""
+    """Billed for it so far, void answers included."""
 
     @property
     def open(self) -> bool:
@@ -59,6 +62,8 @@ class AttemptState(msgspec.Struct):
     versions: dict[str, str] = {}
     settled: int = 0
     """Calls that were settled in it."""
+    ended: str = ""
+    """Why it ended before its turn, if that was recorded."""
 
 
 class FileState(msgspec.Struct):
@@ -86,19 +91,11 @@ class TurnState(msgspec.Struct):
     parked: TurnParked | None = None
     ordinals: dict[str, int] = {}
     """Next ordinal by `kind/lane`."""
+    usage: Usage = Usage()
+    """What its model calls cost so far, void answers included."""
 
     def open_calls(self) -> list[CallState]:
         return [call for call in self.calls.values() if call.outcome is None]
-
-    @property
-    def usage(self) -> Usage:
-        """What the turn's model calls cost so far, void answers included."""
-        total = Usage()
-        for call in self.calls.values():
-            total = total + call.spent
-            if call.outcome is not None and call.outcome.usage is not None:
-                total = total + call.outcome.usage
-        return total
 
 
 class SessionState(msgspec.Struct):
@@ -113,6 +110,8 @@ class SessionState(msgspec.Struct):
     turn: TurnState | None = None
     attempt: AttemptState | None = None
     """The newest attempt, also while no turn is open."""
+    queue: list[PromptQueued] = []
+    """Prompts that wait in the log, oldest first."""
     last: TurnSettled | None = None
     files: dict[str, FileState] = {}
     told: dict[str, Payload] = {}
@@ -164,13 +163,21 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:  # noqa: C901 
             _outcome(state, record)
         case CallRetracted():
             call = _open_call(state, record.call, record.turn)
-            call.spent = call.spent + (record.usage or Usage())
+            _spend(state, call, record.usage)
         case Verdict():
             _open_call(state, record.call, record.turn).verdict = record
         case Mirrored():
             _mirrored(state, record)
         case SteerTaken():
             _turn(state, record.turn)
+        case PromptQueued():
+            state.queue.append(record)
+        case InputDropped():
+            pass
+        case AttemptEnded():
+            attempts = _turn(state, record.turn).attempts
+            if attempts:
+                attempts[-1].ended = record.error or record.why
         case TurnOpened():
             _turn_opened(state, record)
         case AttemptOpened():
@@ -220,12 +227,20 @@ def _intent(state: SessionState, record: CallIntent) -> None:
 def _outcome(state: SessionState, record: CallOutcome) -> None:
     call = _open_call(state, record.call, record.turn)
     call.outcome = record
+    if record.usage is not None:
+        _spend(state, call, record.usage)
     turn = _turn(state, record.turn)
     turn.fruitless = 0
     if turn.attempts:
         turn.attempts[-1].settled += 1
     if record.status in {"in_doubt", "interrupted", "cancelled"} and call.intent.harness_id:
         state.told[call.intent.harness_id] = record.result
+
+
+def _spend(state: SessionState, call: CallState, usage: Usage | None) -> None:
+    if usage is not None and state.turn is not None:
+        call.spent = call.spent + usage
+        state.turn.usage = state.turn.usage + usage
 
 
 def _mirrored(state: SessionState, record: Mirrored) -> None:
@@ -245,6 +260,8 @@ def _turn_opened(state: SessionState, record: TurnOpened) -> None:
     _check(state, record.turn == state.next_turn, f"turn {record.turn} is not the next")
     state.next_turn += 1
     state.turn = TurnState(record.turn, record.input, record.prompt, record.at_s)
+    if state.queue and state.queue[0].input == record.input:
+        state.queue.pop(0)
     if state.attempt is not None:
         state.turn.attempts.append(msgspec.structs.replace(state.attempt, settled=0))
 

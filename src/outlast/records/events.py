@@ -10,12 +10,15 @@ import msgspec
 
 from outlast.records.kinds import (
     AnyRecord,
+    AttemptEnded,
     AttemptOpened,
     CallIntent,
     CallOutcome,
     CallRetracted,
     CallStarted,
+    InputDropped,
     Mirrored,
+    PromptQueued,
     SessionOpened,
     Snapshot,
     SteerTaken,
@@ -31,6 +34,7 @@ EventKind: TypeAlias = Literal[
     "session.opened",
     "turn.opened",
     "attempt.opened",
+    "attempt.ended",
     "call.opened",
     "call.started",
     "call.settled",
@@ -40,6 +44,7 @@ EventKind: TypeAlias = Literal[
     "call.thinking",
     "call.output",
     "steer.taken",
+    "prompt.queued",
     "turn.parked",
     "turn.released",
     "turn.settled",
@@ -87,7 +92,9 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
         case SessionOpened():
             return Event(cursor, "session.opened", attempt=fence, name=record.agent, at_s=record.at_s)
         case TurnOpened():
-            return Event(cursor, "turn.opened", record.turn, fence, payload=record.prompt, at_s=record.at_s)
+            return Event(
+                cursor, "turn.opened", record.turn, fence, name=record.input, payload=record.prompt, at_s=record.at_s
+            )
         case AttemptOpened():
             facts = {"worker": record.worker, "versions": record.versions}
             return Event(cursor, "attempt.opened", attempt=fence, facts=facts, at_s=record.at_s)
@@ -138,6 +145,12 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             )
         case SteerTaken():
             return Event(cursor, "steer.taken", record.turn, fence, call=record.call, text=record.text)
+        case PromptQueued():
+            return Event(cursor, "prompt.queued", attempt=fence, name=record.input, payload=record.prompt)
+        case AttemptEnded():
+            return Event(
+                cursor, "attempt.ended", record.turn, fence, status=record.why, text=record.error, at_s=record.at_s
+            )
         case TurnParked():
             return Event(
                 cursor, "turn.parked", record.turn, fence, status=record.why, facts=record.evidence, at_s=record.at_s
@@ -153,9 +166,10 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
                 status=record.status,
                 text=record.error,
                 payload=record.result,
+                usage=record.usage,
                 at_s=record.at_s,
             )
-        case Mirrored() | Snapshot():
+        case Mirrored() | Snapshot() | InputDropped():
             return Event(cursor, "hidden", attempt=fence)
 
 

@@ -83,6 +83,8 @@ class CallIntent(Record, frozen=True, tag="call_intent"):
     runs_in: RunsIn = "worker"
     granted: bool = False
     """Written ahead of its start, with the answer that asks for it: until a `call_started` it has not begun."""
+    spawns: bool = False
+    """It begins a sub-agent, whose own calls are in lanes of their own."""
     asked_by: int = 0
     """The model call whose answer asked for it; of a sub-agent's model call, the tool call that began the sub-agent."""
     match: str = ""
@@ -142,6 +144,30 @@ class SteerTaken(Record, frozen=True, tag="steer_taken"):
     text: str = ""
 
 
+class PromptQueued(Record, frozen=True, tag="prompt_queued"):
+    """A prompt, or a steer that its turn never took, waits in the log behind the open turn."""
+
+    input: str
+    prompt: Payload
+    steered: bool = False
+
+
+class InputDropped(Record, frozen=True, tag="input_dropped"):
+    """An input that changes nothing was consumed: a cancel of another turn, content that nobody can read."""
+
+    input: str
+    reason: str
+
+
+class AttemptEnded(Record, frozen=True, tag="attempt_ended"):
+    """An attempt ended before its turn: the harness failed, or the worker handed the turn over."""
+
+    turn: int
+    why: Literal["failed", "handed_over"]
+    error: str = ""
+    at_s: float = 0.0
+
+
 class Mirrored(Record, frozen=True, tag="mirrored"):
     """Lines that a harness appended to one of its own files."""
 
@@ -177,6 +203,8 @@ class TurnSettled(Record, frozen=True, tag="turn_settled"):
     status: TurnStatus
     result: Payload = EMPTY
     error: str = ""
+    usage: Usage | None = None
+    """Of all its model calls, void answers included."""
     at_s: float = 0.0
 
 
@@ -196,6 +224,9 @@ AnyRecord: TypeAlias = (
     | CallRetracted
     | Verdict
     | SteerTaken
+    | PromptQueued
+    | InputDropped
+    | AttemptEnded
     | Mirrored
     | TurnParked
     | TurnReleased

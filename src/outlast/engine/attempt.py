@@ -1,0 +1,116 @@
+"""One worker's try at a turn, as the adapter and the gateway see it (`outlast.adapter.Attempt`)."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from outlast.adapter import Agent, Gateway, Places, Processes, ToolResult
+from outlast.clock import Clock
+from outlast.engine.calls import AttemptCalls
+from outlast.engine.context import Context
+from outlast.engine.steers import AttemptSteers
+from outlast.fold import SessionState, TurnState
+from outlast.gate import Gate
+from outlast.records import Mirrored
+from outlast.recovery import Step
+from outlast.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an attempt finds on its machine."""
+
+    gateway: Gateway
+    processes: Processes
+    places: Places
+
+
+class EngineAttempt:
+    """Holds the parts of one attempt together."""
+
+    def __init__(self, context: Context, agent: Agent, around: Surroundings, *, resumed: bool, prompt: str) -> None:
+        self._context = context
+        self._around = around
+        self._agent = agent
+        self._prompt = prompt
+        self.resumed = resumed
+        self.calls = AttemptCalls(context)
+        self.steers = AttemptSteers(context)
+        self.plan: Sequence[Step] = ()
+
+    @property
+    def session(self) -> str:
+        return self._context.session
+
+    @property
+    def fence(self) -> int:
+        return self._context.writer.lease.fence
+
+    @property
+    def state(self) -> SessionState:
+        return self._context.writer.state
+
+    @property
+    def turn(self) -> TurnState:
+        return self._context.turn
+
+    @property
+    def prompt(self) -> str:
+        return self._prompt
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        opened = self.state.opened
+        return {} if opened is None else opened.settings
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self._context.tools
+
+    @property
+    def gate(self) -> Gate:
+        return self._context.gate
+
+    @property
+    def clock(self) -> Clock:
+        return self._context.clock
+
+    @property
+    def gateway(self) -> Gateway:
+        return self._around.gateway
+
+    @property
+    def processes(self) -> Processes:
+        return self._around.processes
+
+    @property
+    def places(self) -> Places:
+        return self._around.places
+
+    async def mirror(self, file: str, position: int, lines: Sequence[str], *, durable: bool = False) -> None:
+        writer = self._context.writer
+        packer = writer.packer()
+        record = Mirrored(file, position, packer.payload(list(lines), what=f"lines of {file}"), len(lines))
+        landed = writer.append(record, packer=packer, lazy=not durable)
+        if durable:
+            await writer.durable(landed)
+
+    async def mirrored(self) -> Mapping[str, Sequence[str]]:
+        files: dict[str, Sequence[str]] = {}
+        for name, file in self.state.files.items():
+            texts = await asyncio.gather(*(self._context.text(piece) for piece in file.pieces))
+            files[name] = [line for text in texts for line in msgspec.json.decode(text, type=list[str])]
+        return files
+
+    async def settle(self, call: int, result: ToolResult) -> None:
+        await self.calls.settle(self.turn.calls[call], result)
+
+    async def answers(self) -> Mapping[int, Mapping[str, Any]]:
+        return {
+            number: await self._context.value(state.outcome.result)
+            for number, state in self.turn.calls.items()
+            if state.intent.kind == "model" and state.outcome is not None and state.outcome.status == "ok"
+        }

@@ -1,0 +1,256 @@
+"""The calls of one attempt: `outlast.adapter.Calls` over the writer.
+
+Model calls are in `models`, the running of functions in `effects`; here is what happens around a tool call.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from outlast.adapter import Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult
+from outlast.engine.context import Context
+from outlast.engine.effects import CallIO, run_function
+from outlast.engine.index import CallIndex
+from outlast.engine.models import ModelCalls
+from outlast.errors import TurnStopped
+from outlast.fold import CallState
+from outlast.gate import Point
+from outlast.records import CallIntent, CallOutcome, CallStarted, TurnParked, Usage
+from outlast.records.events import LiveDelta
+from outlast.tool import Tool, result_text
+
+NOT_GRANTED = "This call was not granted: the log holds no answer that asks for it. It did not run."
+RUNNING = "This call is already running; it is not begun a second time."
+ENDING = "The turn is ending ({why}); this call did not run."
+GONE = "There is no tool {name!r} in this worker."
+
+
+class AttemptCalls:
+    """See `outlast.adapter.Calls` for what each method promises."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.index = CallIndex(context.turn)
+        self._models = ModelCalls(context, self.index)
+        self._running: dict[int, asyncio.Task[ToolResult]] = {}
+        self._offsets: dict[tuple[int, str], int] = {}
+        self._results: dict[int, ToolResult] = {}
+        self._told: dict[str, ToolResult] = {}
+        self.may_run: set[int] = set()
+        """Calls of earlier attempts that the recovery plan lets run."""
+
+    # model calls
+
+    async def open_model(self, ask: ModelAsk) -> Opening:
+        return await self._models.open(ask)
+
+    async def settle_model(
+        self, call: int, answer: Mapping[str, Any], asks: Sequence[ToolAsk], usage: Usage | None
+    ) -> None:
+        await self._models.settle(call, answer, asks, usage)
+
+    async def void_model(self, call: int, reason: str, usage: Usage | None = None) -> None:
+        for kind in ("text", "thinking"):
+            self._offsets.pop((call, kind), None)
+        await self._models.void(call, reason, usage)
+
+    def delivered(self, calls: Sequence[int]) -> None:
+        self.index.reached(calls)
+
+    # tools that the harness runs
+
+    async def start_tool(self, harness_id: str, name: str, arguments: Mapping[str, Any]) -> Let | Deny:
+        context = self._context
+        state = self.index.of_harness(harness_id)
+        if state is None:
+            return Deny(NOT_GRANTED)
+        if context.stopping is not None:
+            return Deny(ENDING.format(why=context.stopping))
+        intent = state.intent
+        if intent.runs_in == "worker":
+            return Let(
+                intent.call, arguments
+            )  # the worker itself decides when it is called, and knows the outcome
+        if state.outcome is not None:
+            return Deny(result_text((await self._result(state)).value), settled=True)
+        refusal = self._refusal(state)
+        if refusal is not None:
+            return Deny(refusal)
+        await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
+        await self._start(state)
+        await context.gate.cross(Point.AFTER_START, call=intent.call, policy=intent.policy)
+        return Let(intent.call, arguments)
+
+    def _refusal(self, state: CallState) -> str | None:
+        fence = self._context.writer.lease.fence
+        if state.started == fence:
+            return RUNNING
+        if state.started and state.intent.call not in self.may_run:
+            return NOT_GRANTED
+        return None
+
+    async def _start(self, state: CallState) -> None:
+        """Write that the call may begin; wait for it unless the call is `safe`."""
+        context, intent = self._context, state.intent
+        lazy = intent.policy == "safe"
+        record = CallStarted(intent.call, intent.turn, intent.lane, context.clock.now())
+        landed = context.writer.append(record, lazy=lazy)
+        if not lazy:
+            await context.writer.durable(landed)
+
+    async def settle_tool(self, harness_id: str, result: ToolResult) -> None:
+        state = self.index.of_harness(harness_id)
+        if state is not None and state.intent.runs_in == "harness" and state.outcome is None:
+            await self.settle(state, result)
+
+    # tools that the worker runs
+
+    async def run_tool(
+        self, name: str, arguments: Mapping[str, Any], *, harness_id: str = "", lane: str = "main"
+    ) -> ToolResult:
+        state = self.index.of_harness(harness_id) if harness_id else self.index.next_in(lane)
+        if harness_id and state is None:
+            return ToolResult("error", NOT_GRANTED)
+        if state is None:
+            state = await self._intend(name, arguments, lane)
+        elif not harness_id:
+            await self._same(state, name, arguments)
+        if state.outcome is not None:
+            return await self._result(state)
+        running = self._running.get(state.intent.call)
+        if running is None:
+            running = asyncio.get_running_loop().create_task(self.run(state))
+            self._running[state.intent.call] = running
+        return await asyncio.shield(running)
+
+    async def _intend(self, name: str, arguments: Mapping[str, Any], lane: str) -> CallState:
+        """Write the intent of a call that nobody granted beforehand; durable unless `safe`."""
+        context, writer, turn = self._context, self._context.writer, self._context.turn
+        means = context.resolve(name, arguments)
+        await context.gate.cross(Point.BEFORE_INTENT, policy=means.policy)
+        packer = writer.packer()
+        number = writer.state.next_call
+        intent = CallIntent(
+            call=number,
+            turn=turn.turn,
+            lane=lane,
+            ordinal=turn.ordinals.get(f"tool/{lane}", 0),
+            kind="tool",
+            name=means.name,
+            arguments=packer.payload(dict(arguments), what=f"the arguments of {name}"),
+            policy=means.policy,
+            on_doubt=means.on_doubt,
+            key="" if means.policy == "safe" else context.key_of(number),
+            key_until_s=context.clock.now() + means.key_ttl_s if means.key_ttl_s else 0.0,
+            at_s=context.clock.now(),
+        )
+        lazy = means.policy == "safe"
+        landed = writer.append(intent, packer=packer, lazy=lazy)
+        state = turn.calls[number]
+        self.index.add(state)
+        if not lazy:
+            await writer.durable(landed)
+        await context.gate.cross(Point.AFTER_INTENT, call=number, policy=means.policy)
+        return state
+
+    async def _same(self, state: CallState, name: str, arguments: Mapping[str, Any]) -> None:
+        """A loop walked again must make the calls that the log has; else the turn is parked with both sides."""
+        context, intent = self._context, state.intent
+        logged = await context.value(intent.arguments)
+        if intent.name == name and msgspec.json.encode(
+            dict(arguments), order="sorted"
+        ) == msgspec.json.encode(logged, order="sorted"):
+            return
+        evidence = {"call": intent.call, "logged": [intent.name, logged], "now": [name, dict(arguments)]}
+        await context.writer.write(TurnParked(intent.turn, "diverged", evidence, context.clock.now()))
+        context.stop("diverged")
+        raise TurnStopped("diverged")
+
+    async def run(self, state: CallState) -> ToolResult:
+        """Run a call of the worker's, whose intent is written, to its outcome. Durable."""
+        context, intent = self._context, state.intent
+        tool = context.tools.get(intent.name)
+        if tool is None:
+            result = ToolResult("error", GONE.format(name=intent.name))
+            return await self.settle(state, result)
+        if intent.granted or state.opened != context.writer.lease.fence:
+            if state.started and intent.call not in self.may_run:
+                return ToolResult("error", NOT_GRANTED)
+            await self._start(state)
+        await context.gate.cross(Point.IN_EFFECT, call=intent.call, policy=intent.policy)
+        result = await run_function(tool, self.io(state), await context.value(intent.arguments))
+        await context.gate.cross(Point.AFTER_EFFECT, call=intent.call, policy=intent.policy)
+        return await self.settle(state, result)
+
+    def io(self, state: CallState) -> CallIO:
+        """What the tool of this call is given."""
+        context, call = self._context, state.intent.call
+        key = state.intent.key or context.key_of(call)
+        fence = context.writer.lease.fence
+        return CallIO(
+            key, context.session, context.turn.turn, call, fence, lambda text: self.show(call, "output", text)
+        )
+
+    # outcomes
+
+    async def settle(self, state: CallState, result: ToolResult) -> ToolResult:
+        """Write the outcome of a call. Durable before it is used."""
+        context, intent = self._context, state.intent
+        packer = context.writer.packer()
+        outcome = CallOutcome(
+            call=intent.call,
+            turn=intent.turn,
+            status=result.status,
+            result=packer.payload(result.value, what=f"the result of {intent.name}"),
+            lane=intent.lane,
+            duration_s=round(max(0.0, context.clock.now() - intent.at_s), 4),
+            at_s=context.clock.now(),
+        )
+        landed = context.writer.append(outcome, packer=packer)
+        self._results[intent.call] = result
+        await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
+        await context.writer.durable(landed)
+        await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy=intent.policy)
+        return result
+
+    async def _result(self, state: CallState) -> ToolResult:
+        known = self._results.get(state.intent.call)
+        if known is None and state.outcome is not None:
+            known = ToolResult(state.outcome.status, await self._context.value(state.outcome.result))
+            self._results[state.intent.call] = known
+        return known or ToolResult("error", NOT_GRANTED)
+
+    async def recall(self) -> None:
+        """Read the results of all settled tool calls, so that `result_of` has them."""
+        for state in self._context.turn.calls.values():
+            if state.intent.kind == "tool" and state.outcome is not None:
+                await self._result(state)
+        for harness_id, payload in self._context.writer.state.told.items():
+            self._told[harness_id] = ToolResult("in_doubt", await self._context.value(payload))
+
+    def result_of(self, harness_id: str) -> ToolResult | None:
+        state = self.index.of_harness(harness_id)
+        if state is None:
+            return self._told.get(harness_id)
+        return self._results.get(state.intent.call) if state.outcome is not None else None
+
+    def intent_of(self, harness_id: str) -> CallIntent | None:
+        state = self.index.of_harness(harness_id)
+        return None if state is None else state.intent
+
+    def show(self, call: int, kind: Literal["text", "thinking", "output"], text: str) -> None:
+        state = self._context.turn.calls.get(call)
+        if state is None or state.outcome is not None or not text:
+            return
+        offset = self._offsets.get((call, kind), 0)
+        self._offsets[call, kind] = offset + len(text)
+        fence = self._context.writer.lease.fence
+        self._context.writer.show(
+            LiveDelta(call, state.intent.turn, kind, text, offset, state.intent.lane, fence)
+        )
+
+    def tool_of(self, intent: CallIntent) -> Tool | None:
+        """Today's tool of an intent, None when it is gone."""
+        return self._context.tools.get(intent.name)

@@ -1,0 +1,90 @@
+"""What the parts of one attempt share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from outlast.adapter import Adapter, Resolved, TakenSteer
+from outlast.clock import Clock
+from outlast.codec import unsqueeze
+from outlast.engine.writer import Writer
+from outlast.errors import AttemptLost
+from outlast.fold import TurnState
+from outlast.gate import Gate
+from outlast.ids import digest
+from outlast.records import Payload
+from outlast.tool import Tool
+from outlast.world import World
+
+
+class Context:
+    """One attempt at one turn: its pen, its gate, its clock, and whether it is ending."""
+
+    def __init__(
+        self,
+        world: World,
+        writer: Writer,
+        adapter: Adapter,
+        tools: Mapping[str, Tool],
+        *,
+        gate: Gate,
+        clock: Clock,
+    ) -> None:
+        if writer.state.turn is None:
+            raise AttemptLost("no turn is open")
+        self.world = world
+        self.writer = writer
+        self.adapter = adapter
+        self.tools = tools
+        self.gate = gate
+        self.clock = clock
+        self._turn = writer.state.turn
+        self.stopping: str | None = None
+        """Why the attempt is ending, once it is: nothing new may begin."""
+        self.on_stop: Callable[[], None] = lambda: None
+        self._steers: list[TakenSteer] = []
+
+    @property
+    def turn(self) -> TurnState:
+        return self._turn
+
+    @property
+    def session(self) -> str:
+        return self.writer.state.session
+
+    def stop(self, why: str) -> None:
+        """End the attempt; the first reason stands."""
+        if self.stopping is None:
+            self.stopping = why
+            self.on_stop()
+
+    def resolve(self, name: str, arguments: Mapping[str, Any]) -> Resolved:
+        return self.adapter.resolve(name, arguments, self.tools)
+
+    def key_of(self, call: int) -> str:
+        """The idempotency key of a call: the same in every attempt and World, another in every session and fork."""
+        opened = self.writer.state.opened
+        born = 0.0 if opened is None else opened.at_s
+        return f"outlast-{digest(self.world.tenant.encode(), self.session.encode(), repr(born).encode(), str(call).encode())}"
+
+    async def value(self, payload: Payload) -> Any:  # noqa: ANN401 - JSON comes in here
+        """The JSON value of a payload, fetched if it is behind a blob."""
+        return msgspec.json.decode(await self.text(payload))
+
+    async def text(self, payload: Payload) -> bytes:
+        """The JSON text of a payload."""
+        if not payload.ref:
+            return bytes(payload.json)
+        if payload.ref in self.writer.unlanded:
+            return unsqueeze(self.writer.unlanded[payload.ref])
+        found = await self.world.get_many(self.session, [payload.ref])
+        return unsqueeze(found[payload.ref])
+
+    def carry_steers(self, steers: Sequence[TakenSteer]) -> None:
+        """The next model intent carries these steers."""
+        self._steers.extend(steers)
+
+    def take_steers(self) -> Sequence[TakenSteer]:
+        taken, self._steers = self._steers, []
+        return taken

@@ -1,0 +1,81 @@
+"""Reads a session's inbox while its turn runs, and turns what is there into records or into an end."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from outlast.adapter import TakenSteer
+from outlast.codec import decode_input, unsqueeze
+from outlast.engine.attempt import EngineAttempt
+from outlast.engine.context import Context
+from outlast.engine.writer import Writer
+from outlast.records import AnyInput, Cancel, InputDropped, Prompt, PromptQueued, Steer
+from outlast.world import Input, World
+
+POLL_S = 2.0
+"""How often the inbox is read when no hint comes."""
+
+CANCELLED = "cancelled"
+
+
+class InboxReader:
+    """Handles each unconsumed input of a session once per attempt."""
+
+    def __init__(self, world: World, writer: Writer) -> None:
+        self._world = world
+        self._writer = writer
+        self._seen: set[str] = set()
+        self.cancel: Input | None = None
+        """The cancel that ends the open turn; consumed by the commit that settles it."""
+
+    async def read(self, attempt: EngineAttempt | None, context: Context | None) -> None:
+        """Look at what is there: queue prompts, hand steers to the attempt, stop it on a cancel."""
+        for new in await self._world.inputs(self._writer.state.session):
+            if new.id not in self._seen:
+                self._seen.add(new.id)
+                self._handle(new, attempt, context)
+
+    def _handle(self, new: Input, attempt: EngineAttempt | None, context: Context | None) -> None:
+        value = self._decode(new)
+        turn = self._writer.state.turn
+        match value:
+            case None:
+                self._drop(new, "its content cannot be read")
+            case Prompt():
+                self._queue(new, value.text, steered=False)
+            case Steer() if attempt is not None:
+                attempt.steers.put(TakenSteer(new.id, value.text))
+            case Steer():
+                self._queue(new, value.text, steered=True)
+            case Cancel() if turn is not None and value.turn == turn.turn:
+                self.cancel = new
+                if context is not None:
+                    context.stop(CANCELLED)
+            case Cancel():
+                self._drop(new, f"turn {value.turn} is not open")
+
+    def _decode(self, new: Input) -> AnyInput | None:
+        try:
+            return decode_input(unsqueeze(new.body))
+        except msgspec.MsgspecError:
+            return None
+
+    def _drop(self, new: Input, reason: str) -> None:
+        self._writer.append(InputDropped(new.id, reason), consumes=[new.id])
+
+    def _queue(self, new: Input, text: str, *, steered: bool) -> None:
+        packer = self._writer.packer()
+        record = PromptQueued(new.id, packer.payload(text, what="the prompt"), steered)
+        self._writer.append(record, packer=packer, consumes=[new.id], lazy=True)
+
+    async def watch(self, attempt: EngineAttempt, context: Context) -> None:
+        """Read again whenever something may have come, until cancelled."""
+        async with self._world.subscribe(self._writer.state.session) as hints:
+            while True:
+                await self.read(attempt, context)
+                await hints.wait(POLL_S)
+
+    def leftovers(self, steers: Sequence[TakenSteer]) -> list[PromptQueued]:
+        """Steers that the turn never took, as the prompts that they become."""
+        packer = self._writer.packer()
+        return [PromptQueued(steer.input, packer.payload(steer.text, what="the steer"), steered=True) for steer in steers]

@@ -1,0 +1,117 @@
+"""Finds the calls of the open turn: by the harness's id, by place in a lane, by canonical hash."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+
+from outlast.fold import CallState, TurnState
+
+MAIN = "main"
+
+
+class CallIndex:
+    """The calls of one turn, as one attempt comes upon them.
+
+    `unserved` holds, per lane, the finished model calls whose answers are not known to have reached the harness: the
+    part of the log that lies beyond what the harness has seen.
+    """
+
+    def __init__(self, turn: TurnState) -> None:
+        self.turn = turn
+        self._by_harness: dict[str, int] = {}
+        self._by_place: dict[tuple[str, str, int], int] = {}
+        self._by_match: dict[tuple[str, str], deque[int]] = defaultdict(deque)
+        self._reached: set[int] = set()
+        self._lanes: dict[str, str] = {MAIN: MAIN}
+        self._walked: dict[str, int] = defaultdict(int)
+        for state in turn.calls.values():
+            self.add(state)
+
+    def add(self, state: CallState) -> None:
+        """Take in a new intent."""
+        intent = state.intent
+        if intent.harness_id:
+            self._by_harness[intent.harness_id] = intent.call
+        self._by_place[intent.kind, intent.lane, intent.ordinal] = intent.call
+        if intent.match:
+            self._by_match[intent.lane, intent.match].append(intent.call)
+
+    def of_harness(self, harness_id: str) -> CallState | None:
+        """The call that harness and model know by `harness_id`."""
+        number = self._by_harness.get(harness_id)
+        return None if number is None else self.turn.calls[number]
+
+    def next_in(self, lane: str) -> CallState | None:
+        """The next tool call of a lane that a loop walks again from its beginning; moves on."""
+        ordinal = self._walked[lane]
+        self._walked[lane] += 1
+        number = self._by_place.get(("tool", lane, ordinal))
+        return None if number is None else self.turn.calls[number]
+
+    def reached(self, calls: Iterable[int]) -> None:
+        """The answers of these calls have reached the harness."""
+        self._reached.update(calls)
+
+    def matching(self, lane: str, match: str) -> CallState | None:
+        """The first call of the lane with this hash whose answer has not reached the harness, open ones included."""
+        for number in self._by_match.get((lane, match), ()):
+            if number not in self._reached:
+                return self.turn.calls[number]
+        return None
+
+    def beyond(self, lane: str) -> list[CallState]:
+        """Finished model calls of `lane` that the harness is not known to have seen."""
+        return [
+            state
+            for number, state in self.turn.calls.items()
+            if state.intent.kind == "model"
+            and state.intent.lane == lane
+            and state.outcome is not None
+            and state.outcome.status == "ok"
+            and number not in self._reached
+        ]
+
+    def first_of(self, lane: str) -> CallState | None:
+        """The first model call of `lane`."""
+        number = self._by_place.get(("model", lane, 0))
+        return None if number is None else self.turn.calls[number]
+
+    def asked_by(self, call: int) -> list[CallState]:
+        """The tool calls that the answer of a model call asked for."""
+        return [
+            state
+            for state in self.turn.calls.values()
+            if state.intent.asked_by == call and state.intent.kind == "tool"
+        ]
+
+    def lane(self, said: str, match: str) -> str:
+        """Our lane for what the harness calls `said`.
+
+        A sub-agent that begins anew has a new name in the harness; it is known by its first request. Lanes of
+        sub-agents are named in order: `sub1`, `sub2` …
+        """
+        known = self._lanes.get(said)
+        if known is None:
+            known = self._lanes[said] = self._old_lane(match) or f"sub{len(self.sub_lanes()) + 1}"
+        return known
+
+    def sub_lanes(self) -> list[str]:
+        """Every sub-agent lane of the turn, in order."""
+        named = {state.intent.lane for state in self.turn.calls.values()} | set(self._lanes.values())
+        return sorted((lane for lane in named if lane.startswith("sub")), key=lambda lane: int(lane[3:]))
+
+    def unbound(self) -> list[str]:
+        """Sub-agent lanes of earlier attempts that no sub-agent of this one has taken up, and whose caller is open."""
+        bound = set(self._lanes.values())
+        return [lane for lane in self.sub_lanes() if lane not in bound and self._caller_is_open(lane)]
+
+    def _caller_is_open(self, lane: str) -> bool:
+        first = self.first_of(lane)
+        caller = None if first is None else self.turn.calls.get(first.intent.asked_by)
+        return caller is None or caller.open
+
+    def _old_lane(self, match: str) -> str | None:
+        for lane in self.unbound():
+            first = self.first_of(lane)
+            if first is not None and first.intent.match == match:
+                return lane
+        return None

@@ -1,0 +1,212 @@
+"""Model calls of one attempt: served from the log, joined, asked again, or refused because the log says otherwise."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from outlast.adapter import Joined, ModelAsk, Opening, Parked, Resolved, Send, Served, ToolAsk
+from outlast.engine.context import Context
+from outlast.engine.index import MAIN, CallIndex
+from outlast.fold import CallState
+from outlast.gate import Point
+from outlast.records import CallIntent, CallOutcome, CallRetracted, Payload, SteerTaken, TurnParked, Usage
+
+
+class ModelCalls:
+    """Opens and settles the model calls of an attempt (`outlast.adapter.Calls` says what is promised)."""
+
+    def __init__(self, context: Context, index: CallIndex) -> None:
+        self._context = context
+        self._index = index
+        self._running: dict[int, asyncio.Future[Mapping[str, Any] | None]] = {}
+        self._began: dict[int, float] = {}
+
+    async def open(self, ask: ModelAsk) -> Opening:
+        context = self._context
+        if context.stopping is not None:
+            return Parked(context.stopping)
+        unbound = self._index.unbound() if ask.lane != MAIN else []
+        lane = self._index.lane(ask.lane, ask.match)
+        found = self._index.matching(lane, ask.match)
+        if found is not None:
+            return await self._known(found)
+        beyond = self._in_the_way(lane, unbound)
+        if beyond:
+            return await self._diverge(ask, lane, beyond)
+        return await self._new(ask, lane)
+
+    async def _known(self, found: CallState) -> Opening:
+        call = found.intent.call
+        if found.outcome is not None:
+            return Served(call, await self._context.value(found.outcome.result))
+        running = self._running.get(call)
+        if running is not None:
+            return Joined(call, lambda: _wait(running))
+        return self._send(call)
+
+    def _send(self, call: int) -> Send:
+        self._running[call] = asyncio.get_running_loop().create_future()
+        self._began[call] = self._context.clock.elapsed()
+        return Send(call)
+
+    def _in_the_way(self, lane: str, unbound: Sequence[str]) -> list[CallState]:
+        """Calls beyond what the harness has seen on which something hangs that must not happen twice."""
+        lanes = [lane, *(other for other in unbound if lane.startswith("sub") and other != lane)]
+        beyond = [state for name in lanes for state in self._index.beyond(name)]
+        return [state for state in beyond if self._binds(state)]
+
+    def _binds(self, state: CallState) -> bool:
+        asked = self._index.asked_by(state.intent.call)
+        return any(
+            call.intent.policy != "safe" and (call.started or call.outcome is not None) for call in asked
+        )
+
+    async def _diverge(self, ask: ModelAsk, lane: str, beyond: Sequence[CallState]) -> Parked:
+        context = self._context
+        evidence = {
+            "lane": lane,
+            "request": ask.match,
+            "expected": [state.intent.match for state in beyond][:8],
+            "calls_beyond": [state.intent.call for state in beyond][:8],
+            "differs": await self._difference(ask, beyond[0]),
+        }
+        turn = context.turn.turn
+        await context.writer.write(TurnParked(turn, "diverged", evidence, context.clock.now()))
+        context.stop("diverged")
+        return Parked("diverged")
+
+    async def _difference(self, ask: ModelAsk, expected: CallState) -> str:
+        request = msgspec.json.decode(expected.intent.arguments.json, type=dict[str, Any])
+        packer = self._context.writer.packer()
+        now = packer.request(ask.frame, ask.messages)
+        if request.get("frame") != now.frame:
+            return "the frame of the request (system prompt, tools or model) is another than in the log"
+        return "the messages of the request are others than in the log"
+
+    async def _new(self, ask: ModelAsk, lane: str) -> Send:
+        context = self._context
+        writer, turn = context.writer, context.turn
+        await context.gate.cross(Point.BEFORE_INTENT)
+        asked_by = ask.asked_by or await self._spawner(lane, ask)
+        packer = writer.packer()
+        request = packer.request(ask.frame, ask.messages)
+        intent = CallIntent(
+            call=writer.state.next_call,
+            turn=turn.turn,
+            lane=lane,
+            ordinal=turn.ordinals.get(f"model/{lane}", 0),
+            kind="model",
+            name=ask.model,
+            arguments=packer.payload(request, what="the model request"),
+            policy="safe",
+            match=ask.match,
+            asked_by=asked_by,
+            runs_in="provider",
+            at_s=context.clock.now(),
+        )
+        steers = context.take_steers()
+        taken = [SteerTaken(turn.turn, steer.input, intent.call, steer.text) for steer in steers]
+        writer.append(
+            intent, *taken, packer=packer, consumes=[steer.input for steer in steers], lazy=not steers
+        )
+        self._index.add(turn.calls[intent.call])
+        if steers:
+            await context.gate.cross(Point.STEER_TAKEN, call=intent.call)
+        opening = self._send(intent.call)
+        await context.gate.cross(Point.AFTER_INTENT, call=intent.call, policy="model")
+        return opening
+
+    async def _spawner(self, lane: str, ask: ModelAsk) -> int:
+        """The open tool call that began the sub-agent of `lane`: the one whose prompt its first request holds."""
+        first = self._index.first_of(lane)
+        if lane == MAIN or first is not None:
+            return 0 if first is None else first.intent.asked_by
+        calls = self._context.turn.calls.values()
+        taken = {state.intent.asked_by for state in calls if state.intent.kind == "model"}
+        free = [
+            state for state in calls if state.intent.spawns and state.open and state.intent.call not in taken
+        ]
+        text = msgspec.json.encode([ask.messages[:1]]).decode()
+        for state in free:
+            arguments = await self._context.value(state.intent.arguments)
+            prompt = self._context.resolve(state.intent.name, arguments).spawns
+            if prompt and msgspec.json.encode(prompt).decode()[1:-1] in text:
+                return state.intent.call
+        return free[0].intent.call if free else 0
+
+    async def settle(
+        self, call: int, answer: Mapping[str, Any], asks: Sequence[ToolAsk], usage: Usage | None
+    ) -> None:
+        context, writer, turn = self._context, self._context.writer, self._context.turn
+        state = turn.calls[call]
+        lane = state.intent.lane
+        packer = writer.packer()
+        outcome = CallOutcome(
+            call=call,
+            turn=turn.turn,
+            status="ok",
+            result=packer.payload(dict(answer), what="the model's answer"),
+            lane=lane,
+            usage=usage,
+            duration_s=round(context.clock.elapsed() - self._began.get(call, context.clock.elapsed()), 4),
+            at_s=context.clock.now(),
+        )
+        intents: list[CallIntent] = []
+        for ask in asks:
+            if self._index.of_harness(ask.harness_id) is None:
+                intents.append(
+                    self._granted(
+                        ask, call, lane, len(intents), packer.payload(dict(ask.arguments), what=ask.name)
+                    )
+                )
+        landed = writer.append(outcome, *intents, packer=packer)
+        for intent in intents:
+            self._index.add(turn.calls[intent.call])
+        await context.gate.cross(Point.OUTCOME_QUEUED, call=call, policy="model")
+        await writer.durable(landed)
+        await context.gate.cross(Point.AFTER_OUTCOME, call=call, policy="model")
+        self._end(call, answer)
+
+    def _granted(self, ask: ToolAsk, call: int, lane: str, place: int, arguments: Payload) -> CallIntent:
+        context = self._context
+        means: Resolved = context.resolve(ask.name, ask.arguments)
+        number = context.writer.state.next_call + place
+        return CallIntent(
+            call=number,
+            turn=context.turn.turn,
+            lane=lane,
+            ordinal=context.turn.ordinals.get(f"tool/{lane}", 0) + place,
+            kind="tool",
+            name=means.name,
+            arguments=arguments,
+            policy=means.policy,
+            on_doubt=means.on_doubt,
+            key="" if means.policy == "safe" else context.key_of(number),
+            key_until_s=context.clock.now() + means.key_ttl_s if means.key_ttl_s else 0.0,
+            harness_id=ask.harness_id,
+            runs_in=means.runs_in,
+            granted=True,
+            spawns=bool(means.spawns),
+            asked_by=call,
+            at_s=context.clock.now(),
+        )
+
+    async def void(self, call: int, reason: str, usage: Usage | None) -> None:
+        context = self._context
+        state = context.turn.calls.get(call)
+        if state is not None and state.open:
+            record = CallRetracted(call, context.turn.turn, state.intent.lane, reason, usage)
+            landed = context.writer.append(record)
+            self._end(call, None)
+            await context.writer.durable(landed)
+
+    def _end(self, call: int, answer: Mapping[str, Any] | None) -> None:
+        running = self._running.pop(call, None)
+        if running is not None and not running.done():
+            running.set_result(answer)
+
+
+async def _wait(running: "asyncio.Future[Mapping[str, Any] | None]") -> Mapping[str, Any] | None:
+    return await asyncio.shield(running)

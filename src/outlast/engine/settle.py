@@ -1,0 +1,47 @@
+"""The end of a turn: no call is left open, and the reason stands in the log."""
+
+from collections.abc import Sequence
+
+from outlast.adapter import TurnResult
+from outlast.clock import Clock
+from outlast.codec import Packer, to_json
+from outlast.errors import BadPayload
+from outlast.fold import CallState, TurnState
+from outlast.records import AnyRecord, CallOutcome, Payload, TurnSettled
+from outlast.records.kinds import OutcomeStatus
+from outlast.recovery import CANCELLED, CANCELLED_IN_DOUBT, IN_DOUBT, NEVER_BEGAN
+
+
+def closing_records(turn: TurnState, end: TurnResult | None, packer: Packer, clock: Clock) -> Sequence[AnyRecord]:
+    """What settles `turn`: an outcome for each call still open, then `turn_settled`.
+
+    Args:
+        end: how the harness ended it; None when it was cancelled.
+    """
+    outcomes = [_close(state, end, packer, clock) for state in turn.open_calls()]
+    if end is None:
+        return [*outcomes, TurnSettled(turn.turn, "cancelled", usage=turn.usage, at_s=clock.now())]
+    result, error = _result(end, packer)
+    return [*outcomes, TurnSettled(turn.turn, end.status, result, error, turn.usage, clock.now())]
+
+
+def _result(end: TurnResult, packer: Packer) -> tuple[Payload, str]:
+    try:
+        return packer.text(to_json(end.result, what="the turn's result")), end.error
+    except BadPayload as error:
+        return Payload(), f"{end.error} {error}".strip()
+
+
+def _close(state: CallState, end: TurnResult | None, packer: Packer, clock: Clock) -> CallOutcome:
+    intent = state.intent
+    status: OutcomeStatus
+    if intent.kind == "model":
+        status, text = "cancelled", ""
+    elif intent.granted and not state.started:
+        status, text = ("cancelled", CANCELLED) if end is None else ("interrupted", NEVER_BEGAN)
+    elif intent.policy == "safe":
+        status, text = ("cancelled", CANCELLED) if end is None else ("interrupted", NEVER_BEGAN)
+    else:
+        status, text = "in_doubt", CANCELLED_IN_DOUBT if end is None else IN_DOUBT
+    result = packer.payload(text, what="the outcome") if text else Payload()
+    return CallOutcome(intent.call, intent.turn, status, result, intent.lane, at_s=clock.now())

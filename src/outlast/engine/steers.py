@@ -1,0 +1,42 @@
+"""Steers that have arrived for the running turn."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from outlast.adapter import TakenSteer
+from outlast.engine.context import Context
+
+
+class AttemptSteers:
+    """See `outlast.adapter.Steers`. A steer is taken by the commit of the model intent that carries it, or, when its
+    turn never takes it, queued as the next prompt by the commit that settles the turn."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._waiting: dict[str, TakenSteer] = {}
+        self._all: list[TakenSteer] = []
+        self._arrived = asyncio.Event()
+
+    def put(self, steer: TakenSteer) -> None:
+        """A steer came in; one that is known already changes nothing."""
+        if all(known.input != steer.input for known in self._all):
+            self._waiting[steer.input] = steer
+            self._all.append(steer)
+            self._arrived.set()
+
+    def waiting(self) -> Sequence[TakenSteer]:
+        return list(self._waiting.values())
+
+    async def arrivals(self) -> AsyncIterator[TakenSteer]:
+        at = 0
+        while True:
+            while at < len(self._all):
+                yield self._all[at]
+                at += 1
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def carried(self, input_id: str) -> None:
+        steer = self._waiting.pop(input_id, None)
+        if steer is not None:
+            self._context.carry_steers([steer])

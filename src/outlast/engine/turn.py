@@ -1,0 +1,265 @@
+"""Advances a claimed session: turn after turn, each from where the log stops, until nothing is left to do.
+
+The order of an attempt, each arrow a place where a crash is survived:
+claim → fold → (open the next turn | plan recovery → retract, verify, run again, doubt) → adapter → settle → release.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Final
+
+from outlast.adapter import Agent, TurnResult
+from outlast.clock import Clock
+from outlast.engine.attempt import EngineAttempt, Surroundings
+from outlast.engine.batch import Batcher
+from outlast.engine.context import Context
+from outlast.engine.inbox import CANCELLED, InboxReader
+from outlast.engine.load import load
+from outlast.engine.recover import recover
+from outlast.engine.settle import closing_records
+from outlast.engine.writer import Writer
+from outlast.errors import AttemptLost, BadInput, HarnessError, OutlastError, TurnStopped
+from outlast.fold import SessionState, TurnState
+from outlast.gate import Gate, Point
+from outlast.records import AttemptEnded, TurnOpened, TurnParked
+from outlast.world import Claim, World
+
+KILL_GRACE_S: Final = 2.0
+"""How long the processes of a holder whose lease merely ran out may still be dying."""
+RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0)
+"""Pause before the next attempt after the harness failed, by the number of fruitless attempts."""
+HANDED_OVER: Final = "handed over"
+
+OpenSurroundings = Callable[[SessionState, Agent], AbstractAsyncContextManager[Surroundings]]
+
+
+@dataclass(frozen=True, slots=True)
+class Advancer:
+    """Carries sessions forward for one worker."""
+
+    world: World
+    batcher: Batcher
+    agents: Mapping[str, Agent]
+    surroundings: OpenSurroundings
+    gate: Gate
+    clock: Clock
+    kill_grace_s: float = KILL_GRACE_S
+
+    async def advance(self, claim: Claim, control: "Control") -> None:
+        """Advance one claimed session until it has nothing to do, is parked, or is lost.
+
+        Returns normally in all these cases; what happened stands in the log.
+        """
+        await self.gate.cross(Point.CLAIMED)
+        state = await load(self.world, claim)
+        writer = Writer(self.world, self.batcher, claim, state)
+        control.writer = writer
+        if control.lost is not None:
+            writer.lose(control.lost)
+        try:
+            await _Session(self, claim, writer, control).run()
+        except AttemptLost:
+            return
+
+
+class Control:
+    """How a worker reaches into one advancing session: it lost its lease, or it should hand over."""
+
+    def __init__(self) -> None:
+        self.writer: Writer | None = None
+        self.context: Context | None = None
+        self.lost: str | None = None
+        self.draining = False
+
+    def lose(self, cause: str) -> None:
+        """The lease no longer stands, as far as the worker knows."""
+        self.lost = cause
+        if self.writer is not None:
+            self.writer.lose(cause)
+
+    def hand_over(self) -> None:
+        """Stop as soon as it can be done cleanly, and leave the rest to another worker."""
+        self.draining = True
+        if self.context is not None:
+            self.context.stop(HANDED_OVER)
+
+
+class _Session:
+    """One claimed session, advancing."""
+
+    def __init__(self, advancer: Advancer, claim: Claim, writer: Writer, control: Control) -> None:
+        self._advancer = advancer
+        self._claim = claim
+        self._writer = writer
+        self._control = control
+        self._inbox = InboxReader(advancer.world, writer)
+
+    async def run(self) -> None:
+        resumed = self._writer.state.turn is not None
+        while True:
+            await self._inbox.read(None, None)
+            if not resumed and (self._control.draining or not await self._open_turn()):
+                break
+            if not await self._attempt(resumed=resumed):
+                break
+            resumed = False
+        await self._writer.flush()
+        await self._advancer.world.release(self._writer.lease)
+        await self._advancer.gate.cross(Point.RELEASED)
+
+    async def _open_turn(self) -> bool:
+        """Open a turn for the next prompt that waits in the log. False when there is none."""
+        state = self._writer.state
+        if not state.queue:
+            return False
+        prompt = state.queue[0]
+        self._writer.append(
+            TurnOpened(state.next_turn, prompt.input, prompt.prompt, self._advancer.clock.now()), lazy=True
+        )
+        await self._advancer.gate.cross(Point.TURN_OPENED)
+        return True
+
+    async def _attempt(self, *, resumed: bool) -> bool:
+        """Carry the open turn on. True when it was settled and the session may go on to its next prompt."""
+        state, advancer = self._writer.state, self._advancer
+        turn = state.turn
+        if turn is None or state.opened is None:
+            return False
+        agent = advancer.agents[state.opened.agent]
+        context = self._context(agent)
+        if self._inbox.cancel is not None:
+            return await self._settle(context, None, None)
+        if turn.parked is not None:
+            return False
+        if turn.fruitless > agent.recovery_budget:
+            return await self._stuck(turn)
+        if resumed and self._claim.proof == "expired":
+            await asyncio.sleep(advancer.kill_grace_s)
+        async with advancer.surroundings(state, agent) as around:
+            prompt = await context.value(turn.prompt)
+            attempt = EngineAttempt(context, agent, around, resumed=resumed, prompt=str(prompt))
+            end = await self._advance(attempt, context)
+        return await self._finish(attempt, context, end)
+
+    def _context(self, agent: Agent) -> Context:
+        advancer = self._advancer
+        tools = {tool.name: tool for tool in agent.tools}
+        context = Context(
+            advancer.world, self._writer, agent.adapter, tools, gate=advancer.gate, clock=advancer.clock
+        )
+        self._control.context = context
+        if self._control.draining:
+            context.stop(HANDED_OVER)
+        return context
+
+    async def _advance(self, attempt: EngineAttempt, context: Context) -> TurnResult | OutlastError | None:
+        """Let the adapter carry the turn until it ends, is stopped or is lost."""
+        driver = asyncio.ensure_future(self._drive(attempt, context))
+        watcher = asyncio.ensure_future(self._inbox.watch(attempt, context))
+        context.on_stop = driver.cancel
+        self._writer.on_lost = driver.cancel
+        if context.stopping is not None or self._writer.lost is not None:
+            driver.cancel()
+        try:
+            done, _ = await asyncio.wait({driver, watcher}, return_when=asyncio.FIRST_COMPLETED)
+            if watcher in done and not driver.done():
+                driver.cancel()
+                await asyncio.wait({driver})
+            return _ending(driver, watcher)
+        finally:
+            context.on_stop = self._writer.on_lost = _nothing
+            for task in (driver, watcher):
+                task.cancel()
+            await asyncio.wait({driver, watcher})
+
+    async def _drive(self, attempt: EngineAttempt, context: Context) -> TurnResult:
+        if attempt.resumed:
+            await recover(attempt, context)
+        else:
+            await attempt.calls.recall()
+        return await context.adapter.advance(attempt)
+
+    async def _finish(
+        self, attempt: EngineAttempt, context: Context, end: TurnResult | OutlastError | None
+    ) -> bool:
+        if self._writer.lost is not None:
+            raise self._writer.lost
+        if context.stopping == CANCELLED:
+            return await self._settle(context, None, attempt)
+        if isinstance(end, TurnResult) and context.stopping is None:
+            return await self._settle(context, end, attempt)
+        if isinstance(end, BadInput) and context.stopping is None:
+            return await self._settle(context, TurnResult("failed", error=str(end)), attempt)
+        if isinstance(end, OutlastError) and context.stopping is None:
+            return await self._failed(context.turn, end)
+        if context.stopping == HANDED_OVER:
+            now = self._advancer.clock.now()
+            await self._writer.write(AttemptEnded(context.turn.turn, "handed_over", at_s=now))
+        return False
+
+    async def _settle(self, context: Context, end: TurnResult | None, attempt: EngineAttempt | None) -> bool:
+        await context.gate.cross(Point.BEFORE_SETTLE)
+        packer = self._writer.packer()
+        steers = [] if attempt is None else attempt.steers.waiting()
+        queued = self._inbox.leftovers(steers)
+        consumes = [steer.input for steer in steers]
+        if end is None and self._inbox.cancel is not None:
+            consumes.append(self._inbox.cancel.id)
+        self._inbox.cancel = None
+        records = closing_records(context.turn, end, packer, context.clock)
+        self._control.context = None
+        await self._writer.write(*records, *queued, packer=packer, consumes=consumes)
+        await context.gate.cross(Point.AFTER_SETTLE)
+        return True
+
+    async def _failed(self, turn: TurnState, error: OutlastError) -> bool:
+        """The harness failed: let another attempt try, later; the recovery budget bounds how often."""
+        now = self._advancer.clock.now()
+        self._writer.wake_at_s = now + RETRY_S[min(turn.fruitless, len(RETRY_S) - 1)]
+        await self._writer.write(AttemptEnded(turn.turn, "failed", str(error), now))
+        return False
+
+    async def _stuck(self, turn: TurnState) -> bool:
+        evidence = {
+            "fruitless_attempts": turn.fruitless,
+            "attempts": [
+                {"fence": one.fence, "worker": one.worker, "settled": one.settled, "ended": one.ended}
+                for one in turn.attempts[-8:]
+            ],
+            "open_calls": [
+                {"call": call.intent.call, "name": call.intent.name, "started": call.started}
+                for call in turn.open_calls()
+            ],
+        }
+        await self._writer.write(TurnParked(turn.turn, "stuck", evidence, self._advancer.clock.now()))
+        return False
+
+
+def _ending(
+    driver: "asyncio.Future[TurnResult]", watcher: "asyncio.Future[None]"
+) -> TurnResult | OutlastError | None:
+    """What the driver came to. A failure of the watcher is raised, one of the harness is returned."""
+    if watcher.done() and not watcher.cancelled():
+        failure = watcher.exception()
+        if failure is not None and not isinstance(failure, AttemptLost):
+            raise failure
+    if driver.cancelled():
+        return None
+    error = driver.exception()
+    match error:
+        case None:
+            return driver.result()
+        case AttemptLost() | TurnStopped():
+            return None
+        case OutlastError():
+            return error
+        case Exception():
+            return HarnessError(harness="the adapter", reason=f"{type(error).__name__}: {error}")
+        case _:
+            raise error
+
+
+def _nothing() -> None:
+    return

@@ -1,0 +1,262 @@
+"""What an application holds: a durable conversation with one agent, and its turns."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from outlast.adapter import Agent
+from outlast.clock import Clock, SystemClock
+from outlast.codec import encode_input, encode_records, unsqueeze
+from outlast.engine.load import load_state
+from outlast.errors import BadInput, SessionExists, TurnUnknown
+from outlast.fold import SessionState
+from outlast.ids import check_session_id, digest, new_id
+from outlast.records import FORMAT, AnyInput, Cancel, Payload, Prompt, SessionOpened, Steer, Usage
+from outlast.records.events import Event
+from outlast.watch import events
+from outlast.workspace import Workspace
+from outlast.world import START, Commit, Cursor, Header, Input, SessionHead, World
+from outlast.world.commit import seal
+
+_END = 1 << 40
+"""A cursor index behind everything of its commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a turn ended."""
+
+    turn: int
+    status: str
+    """`done`, `failed` or `cancelled`."""
+    value: Any
+    """The turn's result: of a conversation the last text."""
+    error: str
+    usage: Usage
+
+    def __str__(self) -> str:
+        if self.status != "done":
+            return f"{self.status}: {self.error}" if self.error else self.status
+        return self.value if isinstance(self.value, str) else msgspec.json.encode(self.value).decode()
+
+
+class Session:
+    """A session of a World. Holding one holds no lease: any number may, anywhere.
+
+    Open with `Session.open` (creates or finds) or `Session.find` (only finds).
+    """
+
+    def __init__(self, world: World, session: str, clock: Clock) -> None:
+        self.world = world
+        self.id = session
+        self._clock = clock
+
+    @classmethod
+    async def open(
+        cls,
+        world: World,
+        session: str,
+        *,
+        agent: str | Agent,
+        workspace: Workspace | None = None,
+        home: Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        labels: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Open a session, or find it if it was opened the same way before. Durable when this returns.
+
+        Args:
+            session: its id, `[a-z0-9][a-z0-9._-]{0,127}`.
+            agent: the agent's name, which a worker must offer; an `Agent` also records its settings and workspace.
+            workspace: where it works; by default the agent's, else the worker gives it an empty directory.
+            home: HOME of its harness, the same in every attempt; by default the worker's choice.
+            settings: JSON; on top of the agent's own.
+
+        Raises:
+            BadSessionId, SessionExists, WorldUnavailable
+        """
+        check_session_id(session)
+        clock = clock or SystemClock()
+        opened = _opening(session, agent, workspace, home, settings, clock)
+        if isinstance(agent, Agent):
+            workspace = workspace or agent.workspace
+        placement = "any" if workspace is None else workspace.placement
+        body = encode_records([opened])
+        header = Header(1, 0, FORMAT, 1, "", status="new")
+        first = Commit(replace(header, digest=seal(header, body)), body)
+        try:
+            await world.create(session, first, agent=opened.agent, placement=placement, labels=labels)
+        except SessionExists:
+            await _same_agent(world, session, opened)
+        return cls(world, session, clock)
+
+    @classmethod
+    async def find(cls, world: World, session: str, *, clock: Clock | None = None) -> Self:
+        """The session `session`.
+
+        Raises:
+            BadSessionId, SessionUnknown, SessionErased, SessionMoved
+        """
+        await world.get(check_session_id(session))
+        return cls(world, session, clock or SystemClock())
+
+    async def head(self) -> SessionHead:
+        """How it stands: a cheap look."""
+        return await self.world.get(self.id)
+
+    async def state(self) -> SessionState:
+        """Everything recovery would know of it, read from the log."""
+        head = await self.world.get(self.id)
+        return await load_state(self.world, self.id, head.snapshot_seq)
+
+    async def send(self, text: str, *, id: str | None = None) -> "Turn":  # noqa: A002 - the caller's word for it
+        """Begin a turn with this prompt; it queues behind one that runs. Durable when this returns.
+
+        Args:
+            id: the caller's own; the same id and text again is the same turn.
+
+        Raises:
+            InputConflict: the id was used with another text.
+        """
+        input_id = id or new_id("in")
+        await self._put(input_id, Prompt(text, self._clock.now()), text)
+        return Turn(self, input_id)
+
+    async def steer(self, text: str, *, id: str | None = None) -> str:  # noqa: A002
+        """Tell the running turn something. If its turn never takes it, it becomes the next prompt. Returns its id."""
+        input_id = id or new_id("in")
+        await self._put(input_id, Steer(text, sent_at_s=self._clock.now()), text)
+        return input_id
+
+    async def cancel(self, turn: int | None = None, *, reason: str = "", id: str | None = None) -> int:  # noqa: A002
+        """End a turn, by default the open one. Returns its number.
+
+        Raises:
+            TurnUnknown: no turn is open.
+        """
+        if turn is None:
+            state = await self.state()
+            if state.turn is None:
+                raise TurnUnknown(session=self.id, turn="open")
+            turn = state.turn.turn
+        input_id = id or f"cancel-{turn}"
+        await self._put(input_id, Cancel(turn, reason, self._clock.now()), f"{turn}")
+        return turn
+
+    async def follow(self, after: Cursor | str = START) -> AsyncIterator[Event]:
+        """Everything that is shown behind `after`, then whatever comes, without end."""
+        cursor = Cursor.parse(after) if isinstance(after, str) else after
+        async for event in events(self.world, self.id, cursor):
+            yield event
+
+    async def result(self, turn: int) -> Outcome:
+        """Wait for the end of a turn and return how it ended.
+
+        Raises:
+            TurnUnknown: the session never had such a turn and has not queued one.
+        """
+        async for event in self.follow():
+            if event.turn == turn and event.kind == "turn.settled":
+                return await self._outcome(event)
+        raise TurnUnknown(session=self.id, turn=turn)
+
+    async def value(self, payload: Payload) -> Any:  # noqa: ANN401 - JSON comes in here
+        """The JSON value of a payload of this session."""
+        if not payload.ref:
+            return msgspec.json.decode(payload.json)
+        found = await self.world.get_many(self.id, [payload.ref])
+        return msgspec.json.decode(unsqueeze(found[payload.ref]))
+
+    async def _outcome(self, event: Event) -> Outcome:
+        usage = event.usage or Usage()
+        return Outcome(event.turn, event.status, await self.value(event.payload), event.text, usage)
+
+    async def _put(self, input_id: str, value: AnyInput, content: str) -> Input:
+        try:
+            body = encode_input(value)
+        except UnicodeEncodeError:
+            raise BadInput(detail="The text holds half of a surrogate pair. Send Unicode text.") from None
+        marks = digest(type(value).__name__.encode(), content.encode())
+        return await self.world.put_input(self.id, Input(input_id, marks, body))
+
+
+class Turn:
+    """One prompt, from when it was accepted to its end."""
+
+    def __init__(self, session: Session, input_id: str) -> None:
+        self.session = session
+        self.input = input_id
+
+    async def follow(self) -> AsyncIterator[Event]:
+        """What this turn shows, from its beginning to `turn.settled`."""
+        number = 0
+        async for event in self.session.follow(Cursor(await self._before(), _END)):
+            if event.kind == "turn.opened" and event.name == self.input:
+                number = event.turn
+            if number and (event.turn == number or event.kind in {"attempt.opened", "gap"}):
+                yield event
+                if event.kind == "turn.settled":
+                    return
+
+    async def number(self) -> int:
+        """Its number in the session; waits until a worker has opened it."""
+        async for event in self.follow():
+            return event.turn
+        raise TurnUnknown(session=self.session.id, turn=self.input)
+
+    async def result(self) -> Outcome:
+        """Wait for its end and return how it ended."""
+        async for event in self.follow():
+            if event.kind == "turn.settled":
+                return await self.session._outcome(event)  # noqa: SLF001 - two halves of one thing
+        raise TurnUnknown(session=self.session.id, turn=self.input)
+
+    async def cancel(self, reason: str = "") -> None:
+        """End it, if it is the open turn."""
+        await self.session.cancel(await self.number(), reason=reason)
+
+    async def _before(self) -> int:
+        """Number of the commit before the one that consumed the prompt; the newest while none has."""
+        head = await self.session.head()  # read first: what is not consumed after it lands behind it
+        found = await self.session.world.find_input(self.session.id, self.input)
+        return head.seq if found is None or found.consumed_by is None else found.consumed_by - 1
+
+
+def _opening(
+    session: str,
+    agent: str | Agent,
+    workspace: Workspace | None,
+    home: Path | None,
+    settings: Mapping[str, Any] | None,
+    clock: Clock,
+) -> SessionOpened:
+    if isinstance(agent, Agent):
+        name, adapter, own = agent.name, agent.adapter.name, dict(agent.adapter.settings())
+        workspace = workspace or agent.workspace
+    else:
+        name, adapter, own = agent, "", {}
+    return SessionOpened(
+        session=session,
+        agent=name,
+        adapter=adapter,
+        settings={**own, **(settings or {})},
+        workspace={} if workspace is None else dict(workspace.reference()),
+        cwd="" if workspace is None else workspace.cwd,
+        home="" if home is None else str(home),
+        at_s=clock.now(),
+    )
+
+
+async def _same_agent(world: World, session: str, wanted: SessionOpened) -> None:
+    """A session that is there already is found again if it was opened for the same agent and place."""
+    head = await world.get(session)
+    state = await load_state(world, session, head.snapshot_seq)
+    opened = state.opened
+    if opened is None or opened.agent != wanted.agent:
+        raise SessionExists(session=session, difference=f"its agent is {head.agent!r}, not {wanted.agent!r}")
+    if wanted.cwd and opened.cwd != wanted.cwd:
+        raise SessionExists(session=session, difference=f"it works in {opened.cwd}, not {wanted.cwd}")

@@ -1,0 +1,100 @@
+"""What watchers see: the events of a session from a cursor on, and the screen that a watcher makes of them."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from outlast.codec import decode_delta, decode_records
+from outlast.records.events import Event, delta_event, face
+from outlast.world import Commit, Cursor, Delta, Gap, Item, World
+
+
+async def events(world: World, session: str, after: Cursor) -> AsyncIterator[Event]:
+    """Every event behind `after`, in order, then whatever comes, without end; hidden ones are left out.
+
+    The cursor of each event is where reading goes on: after a disconnection a reader gives the last one it has.
+    """
+    async for item in world.follow(session, after):
+        for event in _shown(session, item):
+            if event.kind != "hidden":
+                yield event
+
+
+def _shown(session: str, item: Item) -> list[Event]:
+    match item.what:
+        case Commit(header=header, body=body):
+            records = decode_records(body, session=session, seq=header.seq, format=header.format)
+            return [
+                face(record, str(Cursor(header.seq, at)), header.fence)
+                for at, record in enumerate(records)
+                if at >= item.first
+            ]
+        case Delta(body=body):
+            return [delta_event(decode_delta(body), str(item.cursor))]
+        case Gap(count=count):
+            return [Event(str(item.cursor), "gap", facts={"deltas": count})]
+
+
+class CallView(msgspec.Struct):
+    """What a screen shows of one call."""
+
+    call: int
+    name: str = ""
+    lane: str = ""
+    kind: str = ""
+    shown: dict[str, str] = {}
+    """Live text by kind of delta; void once the call is settled, retracted or taken over."""
+    status: str = "open"
+    settled: Event | None = None
+
+
+class Screen:
+    """Folds events into what a watcher has on its screen, applying retractions.
+
+    The rules, which every client follows:
+
+    * a delta at offset n replaces everything of its kind from n on;
+    * `call.retracted` voids what the call has shown;
+    * `attempt.opened` voids what every open call has shown;
+    * `call.settled` replaces what the call has shown by its result.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[int, CallView] = {}
+        self.turns: dict[int, str] = {}
+        self.cursor = "0.0"
+
+    def apply(self, event: Event) -> None:
+        """Take in one event."""
+        self.cursor = event.cursor
+        if event.kind.startswith("call."):
+            self._call(event)
+        elif event.kind.startswith("turn."):
+            self.turns[event.turn] = event.status if event.kind in {"turn.settled", "turn.parked"} else "open"
+        elif event.kind == "attempt.opened":
+            for view in self.calls.values():
+                view.shown = {}
+
+    def _call(self, event: Event) -> None:
+        view = self.calls.setdefault(event.call, CallView(event.call))
+        match event.kind:
+            case "call.opened":
+                view.name, view.lane, view.kind = event.name, event.lane, str(event.facts.get("kind", ""))
+            case "call.settled":
+                view.status, view.settled, view.shown = event.status, event, {}
+            case "call.retracted":
+                view.shown = {}
+            case "call.text" | "call.thinking" | "call.output":
+                kind = event.kind.removeprefix("call.")
+                view.shown = {**view.shown, kind: view.shown.get(kind, "")[: event.offset] + event.text}
+            case _:
+                pass
+
+    def lines(self) -> list[str]:
+        """The screen as text, for comparing two of them."""
+        rows: list[str] = []
+        for view in self.calls.values():
+            live = "".join(f" {kind}={text!r}" for kind, text in sorted(view.shown.items()))
+            result = "" if view.settled is None else f" {view.settled.payload.ref or bytes(view.settled.payload.json)!r}"
+            rows.append(f"{view.call} {view.lane} {view.name} {view.status}{live}{result}")
+        return [*rows, *(f"turn {turn} {status}" for turn, status in self.turns.items())]

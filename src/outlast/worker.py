@@ -1,0 +1,299 @@
+"""A process that claims sessions and advances them, several at once, until it is told to drain."""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from importlib.metadata import version
+from typing import Final
+
+from outlast.adapter import Agent, Gateway, Places
+from outlast.clock import Clock, SystemClock
+from outlast.codec import encode_records
+from outlast.engine.attempt import Surroundings
+from outlast.engine.batch import Batcher
+from outlast.engine.deadlines import Supervision
+from outlast.engine.harness import SupervisedProcesses
+from outlast.engine.keeper import Keeper
+from outlast.engine.pidns import can_use_pid_namespace
+from outlast.engine.proof import Holder, host_id, prove_dead, watch_death
+from outlast.engine.turn import Advancer, Control
+from outlast.errors import WorldUnavailable
+from outlast.fold import SessionState
+from outlast.gate import Gate, OpenGate
+from outlast.ids import new_id
+from outlast.records import FORMAT, AttemptOpened
+from outlast.world import Claim, Takeover, WorkerOffer, WorkerRow, World
+
+POLL_S: Final = 1.0
+"""How often ready sessions are looked for when no hint comes."""
+
+log = logging.getLogger("outlast.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """What a worker must know beside its World, its agents and its gateway."""
+
+    data: Path
+    """Directory of homes, scratch files and locks."""
+    machine: str = ""
+    """Id of this machine, for sessions of `local()` directories; empty: such sessions are not offered."""
+    lease_s: float = 10.0
+    concurrency: int = 16
+    supervision: Supervision | None = None
+    """Held of the supervisor that is this worker's parent; None when embedded in somebody else's process: then each
+    attempt's tree is supervised, and the worker's own death is noticed by its lease only."""
+    clock: Clock = field(default_factory=SystemClock)
+    gate: Gate = field(default_factory=OpenGate)
+    only: str | None = None
+    """Advance this session and no other."""
+    name: str = ""
+
+    @property
+    def locks(self) -> Path:
+        return self.data / "locks"
+
+
+class Worker:
+    """Claims and advances. Open with `open_worker`, then `work` or `advance_once`."""
+
+    def __init__(
+        self, world: World, agents: Mapping[str, Agent], gateway: Gateway, config: WorkerConfig, keeper: Keeper
+    ) -> None:
+        self._world = world
+        self._agents = agents
+        self._gateway = gateway
+        self._config = config
+        self._keeper = keeper
+        self._host = host_id()
+        self._batcher = Batcher(world)
+        self._running: dict[asyncio.Task[None], Control] = {}
+        self._dead: set[str] = set()
+        self._watched: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._draining = asyncio.Event()
+        self._pid_namespace: bool | None = None
+        self.id = config.name
+
+    @property
+    def running(self) -> int:
+        """How many sessions are being advanced."""
+        return len(self._running)
+
+    def drain(self) -> None:
+        """Claim nothing more; `work` returns when what runs has ended or was handed over."""
+        self._draining.set()
+        self._wake.set()
+
+    def hand_over(self) -> None:
+        """Stop what runs as soon as it can be done cleanly, and leave it to other workers."""
+        self.drain()
+        for control in self._running.values():
+            control.hand_over()
+
+    def lose(self, cause: str) -> None:
+        """The leases no longer stand, as far as is known: every attempt stops at once."""
+        for control in self._running.values():
+            control.lose(cause)
+        self.drain()
+
+    async def work(self, *, until_idle: bool = False) -> None:
+        """Claim and advance until drained, or with `until_idle` until nothing is ready.
+
+        Raises:
+            WorldUnavailable: the World is gone for longer than its leases last.
+        """
+        hints = asyncio.ensure_future(self._hear())
+        try:
+            while not self._draining.is_set():
+                self._wake.clear()
+                await self._look_at_peers()
+                claimed = await self._fill()
+                if until_idle and not claimed and not self._running:
+                    break
+                await self._pause()
+            while self._running:
+                await asyncio.wait(self._running)
+        finally:
+            await self._stop([hints, *self._watched.values(), *self._running])
+
+    async def _stop(self, tasks: list["asyncio.Future[None]"]) -> None:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=10)
+        await self._batcher.drain()
+
+    async def _fill(self) -> bool:
+        """Claim until nothing is ready or the worker is full. True if anything was claimed."""
+        any_claimed = False
+        while len(self._running) < self._config.concurrency and not self._draining.is_set():
+            claim = await self._claim()
+            if claim is None:
+                break
+            any_claimed = True
+            self._begin(claim)
+        return any_claimed
+
+    async def _claim(self) -> Claim | None:
+        config = self._config
+        offer = WorkerOffer(
+            worker=self.id,
+            agents=frozenset(self._agents),
+            max_format=FORMAT,
+            placements=frozenset({"any", f"host:{config.machine}"} if config.machine else {"any"}),
+            dead=frozenset(self._dead),
+            only=config.only,
+        )
+        versions = {"outlast": version("outlast")}
+        for agent in self._agents.values():
+            versions.update(agent.adapter.versions())
+        opened = AttemptOpened(self.id, self._host, versions, config.clock.now())
+        try:
+            return await self._world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))
+        except WorldUnavailable as error:
+            log.warning("claiming failed, trying again: %s", error)
+            return None
+
+    def _begin(self, claim: Claim) -> None:
+        control = Control()
+        task = asyncio.get_running_loop().create_task(self._advance(claim, control))
+        self._running[task] = control
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        self._wake.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a session could not be advanced: %s", error, exc_info=error)
+
+    async def _advance(self, claim: Claim, control: Control) -> None:
+        config = self._config
+        advancer = Advancer(
+            self._world, self._batcher, self._agents, self._surroundings, config.gate, config.clock
+        )
+        log.info("claimed %s at fence %d (%s)", claim.lease.session, claim.lease.fence, claim.proof)
+        await advancer.advance(claim, control)
+
+    @asynccontextmanager
+    async def _surroundings(self, state: SessionState, agent: Agent) -> AsyncIterator[Surroundings]:
+        config = self._config
+        if self._pid_namespace is None:
+            self._pid_namespace = (await can_use_pid_namespace()).usable
+        within = None if config.supervision is None else config.supervision.lock
+        processes = SupervisedProcesses(
+            config.locks, self._keeper, config.lease_s, self._pid_namespace, within
+        )
+        places = _places(config.data, state)
+        try:
+            yield Surroundings(self._gateway, processes, places)
+        finally:
+            shutil.rmtree(places.scratch, ignore_errors=True)
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(POLL_S):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _hear(self) -> None:
+        async with self._world.subscribe() as hints:
+            while True:
+                if await hints.wait(60.0):
+                    self._wake.set()
+
+    async def _look_at_peers(self) -> None:
+        """Watch every other worker of this host, so that its death is known at once and proved."""
+        try:
+            rows = await self._world.workers()
+        except WorldUnavailable:
+            return
+        named = {row.worker for row in rows}
+        self._dead &= named
+        for row in rows:
+            if row.worker != self.id and row.worker not in self._watched and row.worker not in self._dead:
+                self._watch(row)
+
+    def _watch(self, row: WorkerRow) -> None:
+        try:
+            holder = Holder.parse(row.holder)
+        except ValueError:
+            return
+        if holder.host != self._host:
+            return
+        if prove_dead(self._config.locks, holder, here=self._host):
+            self._dead.add(row.worker)
+            return
+        task = asyncio.get_running_loop().create_task(self._await_death(row.worker, holder))
+        self._watched[row.worker] = task
+        task.add_done_callback(lambda _: self._watched.pop(row.worker, None))
+
+    async def _await_death(self, worker: str, holder: Holder) -> None:
+        await watch_death(self._config.locks, holder, here=self._host)
+        log.info("worker %s is proved dead", worker)
+        self._dead.add(worker)
+        self._wake.set()
+
+
+@asynccontextmanager
+async def open_worker(
+    world: World, agents: Mapping[str, Agent], gateway: Gateway, config: WorkerConfig
+) -> AsyncIterator[Worker]:
+    """A worker under its leases. When the context ends they are given back."""
+    config.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+    config = config if config.name else replace(config, name=new_id("worker"))
+    holder = "" if config.supervision is None else str(Holder(host_id(), config.supervision.lock.name))
+    liveness = world.open_liveness()
+    row = WorkerRow(config.name, holder, 0.0)
+    found: list[Worker] = []
+    keeper = Keeper(
+        lambda: liveness.renew(row, config.lease_s),
+        ttl_s=config.lease_s,
+        on_lost=lambda cause: _lose(found, cause),
+        clock=config.clock,
+        deadline_fd=None if config.supervision is None else config.supervision.deadline_fd,
+    )
+    try:
+        async with keeper:
+            worker = Worker(world, agents, gateway, config, keeper)
+            found.append(worker)
+            yield worker
+    finally:
+        await asyncio.to_thread(_retire, world, config.name)
+        await asyncio.to_thread(liveness.close)
+
+
+def _retire(world: World, name: str) -> None:
+    handle = world.open_liveness()
+    try:
+        handle.retire(name)
+    except WorldUnavailable:
+        pass  # the row runs out by itself
+    finally:
+        handle.close()
+
+
+def _lose(found: list[Worker], cause: str) -> None:
+    for worker in found:
+        worker.lose(cause)
+
+
+def _places(data: Path, state: SessionState) -> Places:
+    opened = state.opened
+    cwd = Path(opened.cwd) if opened is not None and opened.cwd else data / "workspaces" / state.session
+    home = Path(opened.home) if opened is not None and opened.home else data / "homes" / state.session
+    scratch = data / "scratch" / f"{state.session}.{state.fence}"
+    if not (opened is not None and opened.cwd):
+        cwd.mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True, mode=0o700)
+    return Places(cwd, home, scratch)
+
+
+

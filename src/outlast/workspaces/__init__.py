@@ -1,0 +1,1 @@
+"""Workspaces: `local` now; `virtual`, `sandbox` and drives stand beside it later."""

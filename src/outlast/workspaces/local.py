@@ -1,0 +1,52 @@
+"""The user's own directory. Not isolated: commands of the model reach whatever the user reaches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outlast.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A directory of this machine, as it is. Made by `local`."""
+
+    path: str
+    host: str = ""
+    """Id of the machine; empty where any machine has the same directory at the same path."""
+
+    @property
+    def kind(self) -> str:
+        return "local"
+
+    @property
+    def placement(self) -> str:
+        return f"host:{self.host}" if self.host else "any"
+
+    @property
+    def isolated(self) -> bool:
+        return False
+
+    @property
+    def cwd(self) -> str:
+        return self.path
+
+    def reference(self) -> Mapping[str, Any]:
+        return {"kind": "local", "path": self.path, "host": self.host}
+
+
+def local(path: str | Path = ".", *, host: str = "") -> Local:
+    """The directory `path` as a workspace.
+
+    Args:
+        host: the id of this machine (`outlast.engine.proof.machine_id`), so that only its workers take the session;
+            empty where every worker sees the same directory at this path.
+
+    Raises:
+        BadInput: it is no directory.
+    """
+    real = Path(path).resolve()
+    if not real.is_dir():
+        raise BadInput(detail=f"{real} is no directory. Name one that exists; outlast does not create it.")
+    return Local(str(real), host)
