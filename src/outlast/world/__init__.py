@@ -1,8 +1,8 @@
 """The port of everything durable: what a store must promise so that sessions outlive processes.
 
 `World` is four small ports over one store (`Log`, `Inbox`, `Queue`, `Blobs`) and the hints between processes.
-The promises stand in the docstrings of these ports and nowhere else; `outlast.testing.world_contract` holds a World
-to each of them.
+The promises stand in the docstrings of these ports and nowhere else; `outlast.testing.world_contract` holds a
+World to each of them.
 """
 
 from outlast.world.blobs import Blobs

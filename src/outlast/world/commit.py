@@ -11,8 +11,8 @@ from outlast.world.cursor import Cursor
 class Header:
     """What a World must act on. Everything else is the body, bytes to it.
 
-    The four fields `turn_open`, `wake_at_s`, `status` and `release` describe the session *as of* this commit: each
-    commit replaces what the one before said.
+    The four fields `turn_open`, `wake_at_s`, `status` and `release` describe the session *as of* this commit:
+    each commit replaces what the one before said.
     """
 
     seq: int
@@ -30,7 +30,8 @@ class Header:
     consumes: tuple[str, ...] = ()
     """Ids of the inputs that this commit takes out of the inbox."""
     refs: tuple[str, ...] = ()
-    """Hashes of the blobs that the body names. Each is in `Commit.blobs` or held by the World for this tenant."""
+    """Hashes of the blobs that the body names. Each is in `Commit.blobs` or held by the World for this
+    tenant."""
     turn_open: bool = False
     """A turn is open: the session is ready as soon as no lease stands, unless `wake_at_s` says when."""
     wake_at_s: float | None = None
@@ -63,8 +64,8 @@ class Commit:
     header: Header
     body: bytes
     blobs: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """Bytes by hash that must be durable no later than this commit; already stored ones may be given again, and the
-    first bytes stay. What stands here counts as named, as `Header.refs` does."""
+    """Bytes by hash that must be durable no later than this commit; already stored ones may be given again,
+    and the first bytes stay. What stands here counts as named, as `Header.refs` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +77,20 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Deltas whose bytes were dropped after their call was settled. Their count, and so every cursor, stays."""
+    """Deltas whose bytes were dropped. Their count, and so every cursor, stays."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What a reader of a session is given: a commit, a delta or a gap, with the cursor of the last thing in it."""
+    """What a reader is given: a commit, a delta or a gap, with the cursor of the last thing in it."""
 
     cursor: Cursor
     what: Commit | Delta | Gap
     first: int = 0
-    """Of a commit: the index of the first event the reader has not seen. Of a gap: the index of its first delta."""
+    """Of a commit: the index of the first event the reader has not seen. Of a gap: the index of its first
+    delta."""
 
 
 def seal(header: Header, body: bytes) -> str:

@@ -9,8 +9,8 @@ from outlast.errors import BadInput
 class Cursor:
     """The last item a reader has seen, as text `k.i`; reading goes on after it.
 
-    `i` below the width of commit `k` (its number of events, at least one) is an event of that commit; from there on
-    it is a delta published after it. A cursor never shifts: both counts stay when bytes are dropped.
+    `i` below the width of commit `k` (its number of events, at least one) is an event of that commit; from
+    there on it is a delta published after it. A cursor never shifts: both counts stay when bytes are dropped.
     """
 
     seq: int
@@ -27,8 +27,17 @@ class Cursor:
             BadInput: it is not two non-negative decimal numbers with a dot between.
         """
         seq, dot, index = text.partition(".")
-        if not (dot and seq.isascii() and seq.isdigit() and index.isascii() and index.isdigit() and len(text) <= 40):
-            raise BadInput(detail=f"{text[:60]!r} is no cursor. A cursor is the text of two numbers, like 12.3.")
+        if not (
+            dot
+            and seq.isascii()
+            and seq.isdigit()
+            and index.isascii()
+            and index.isdigit()
+            and len(text) <= 40
+        ):
+            raise BadInput(
+                detail=f"{text[:60]!r} is no cursor. A cursor is the text of two numbers, like 12.3."
+            )
         return cls(int(seq), int(index))
 
 

@@ -15,7 +15,8 @@ class Input:
     """Over the content: the same id with another digest is an error."""
     body: bytes
     refs: tuple[str, ...] = ()
-    """Blobs that the body names; held until the input is consumed, and then by the commit that consumes it."""
+    """Blobs that the body names; held until the input is consumed, and then by the commit that consumes
+    it."""
     blobs: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     arrival: int = 0
     """Set by the World: inputs of a session are read in this order."""
@@ -26,8 +27,8 @@ class Input:
 class Inbox(Protocol):
     """Inputs are durable before `put_input` returns, and each is consumed by exactly one commit.
 
-    The owner reads what is *unconsumed*, never "after the last": an input that arrives late under an early number is
-    not lost. (id, digest, consumed by) is kept for as long as the session is.
+    The owner reads what is *unconsumed*, never "after the last": an input that arrives late under an early
+    number is not lost. (id, digest, consumed by) is kept for as long as the session is.
     """
 
     async def put_input(self, session: str, new: Input) -> Input:

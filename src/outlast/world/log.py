@@ -1,6 +1,6 @@
 """The log of each session: a dense sequence of commits, and the deltas between them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -52,16 +52,22 @@ class Log(Protocol):
     Invariants, each a case of the contract:
 
     * *Dense.* The commits of a session are numbered 1, 2, 3 … without a hole; a reader always sees a prefix.
-    * *Whole or not at all.* A commit's body, its blobs, the inputs it consumes and the header's effect on the queue
-      become visible and durable together.
-    * *One commit per number.* The first to land at a number stays. The same digest again means landed; another is a
-      `CommitConflict`.
+    * *Whole or not at all.* A commit's body, its blobs, the inputs it consumes and the header's effect on the
+      queue become visible and durable together.
+    * *One commit per number.* The first to land at a number stays. The same digest again means landed;
+      another is a `CommitConflict`.
     * *Fenced.* A commit whose fence is not the session's newest never lands, however late it arrives.
     * *Durable before acknowledged*, to the degree the World's capabilities state.
     """
 
     async def create(
-        self, session: str, first: Commit, *, agent: str, placement: str = "any", labels: Mapping[str, str] | None = None
+        self,
+        session: str,
+        first: Commit,
+        *,
+        agent: str,
+        placement: str = "any",
+        labels: Mapping[str, str] | None = None,
     ) -> bool:
         """Open a session with commit 1. Returns False when the very same opening had already landed.
 
@@ -74,10 +80,11 @@ class Log(Protocol):
         ...
 
     async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
-        """Write commits of different sessions (at most one each) in as few round trips and fsyncs as the store allows.
+        """Write commits of different sessions, at most one each, in as few round trips as the store allows.
 
-        Returns one result per commit, in order: None when it landed (now, or earlier with the same digest), else the
-        error that says why not. A refused commit leaves nothing behind and does not hinder its neighbours.
+        Returns one result per commit, in order: None when it landed (now, or earlier with the same digest),
+        else the error that says why not. A refused commit leaves nothing behind and does not hinder its
+        neighbours.
 
         * `Fenced`: its fence is not the session's newest, or the lease was released.
         * `CommitConflict`: another commit stands at its number, or the number is not the next.
@@ -87,14 +94,15 @@ class Log(Protocol):
         * `SessionUnknown`, `SessionErased`, `SessionMoved`
 
         Raises:
-            WorldUnavailable: for none of the commits is it known whether it landed; the identical ones may be put again.
+            WorldUnavailable: for none of the commits is it known whether it landed; the identical ones may be
+            put again.
         """
         ...
 
     async def commit_idle(self, session: str, commit: Commit) -> None:
-        """Write one commit while nobody holds the session: no lease stands, no turn is open. Fence and owner stay.
+        """Write one commit while nobody holds the session: no lease stands, no turn is open.
 
-        The identical commit that already landed may be put again at any time.
+        Fence and owner stay. The identical commit that already landed may be put again at any time.
 
         Raises:
             NotIdle: a lease stands or a turn is open.
@@ -104,10 +112,10 @@ class Log(Protocol):
         ...
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
-        """Show `deltas` after commit `after`, the first of them under delta index `first` (0 for the first ever).
+        """Show `deltas` after commit `after`, the first of them under delta index `first`, counted from 0.
 
-        Relaxed durability: they may be lost with the machine, never reordered, never shown with a hole. Putting the
-        same indices again changes nothing.
+        Relaxed durability: they may be lost with the machine, never reordered, never shown with a hole.
+        Putting the same indices again changes nothing.
 
         Raises:
             CommitConflict: commit `after` is not the newest, or `first` would leave a hole.
@@ -123,27 +131,29 @@ class Log(Protocol):
     async def list(
         self, *, after: str | None = None, limit: int = 100, labels: Mapping[str, str] | None = None
     ) -> Page:
-        """Sessions that carry all of `labels`, newest change first; `after` is the `next` of the page before."""
+        """Sessions with all of `labels`, newest change first; `after` is the `next` of the page before."""
         ...
 
     async def commits(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Commit]:
         """The commits numbered above `after`, in order, without their blobs; at most `limit`."""
         ...
 
-    def follow(self, session: str, after: Cursor) -> AsyncIterator[Item]:
+    def follow(self, session: str, after: Cursor) -> AsyncGenerator[Item, None]:
         """Everything behind `after`, in order, and then whatever comes, without end.
 
-        A reader is never shown a delta beyond what the next commit seals once that commit is there, never an item
-        twice and never out of order; deltas of commit k come before commit k + 1. Costs the tail only.
-        Deltas that count and whose bytes were dropped or lost come as a `Gap` with their count. The iterator ends with
-        `SessionErased` or `SessionMoved` when that happens, with `SessionUnknown` at once.
+        A reader is never shown a delta beyond what the next commit seals once that commit is there, never an
+        item twice and never out of order; deltas of commit k come before commit k + 1. Costs the tail only.
+        Deltas that count and whose bytes were dropped or lost come as a `Gap` with their count. The iterator
+        ends with `SessionErased` or `SessionMoved` when that happens, with `SessionUnknown` at once. Whoever
+        stops early closes it (`aclosing`).
         """
         ...
 
     async def erase(self, session: str) -> None:
-        """Remove everything of the session and leave a tombstone that fences: nothing can be written there again.
+        """Remove everything of the session and leave a tombstone that fences.
 
-        Repeating it changes nothing. From then on everything that names the session raises `SessionErased`.
+        Nothing can be written there again. Repeating it changes nothing. From then on everything that names the
+        session raises `SessionErased`.
 
         Raises:
             SessionUnknown

@@ -36,8 +36,11 @@ class WorkerOffer:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """The commit that a claim writes. The World makes its header: next number, fence + 1, what the store holds of
-    `sealed`, and turn, wake time, parking and status as they stood."""
+    """The commit that a claim writes.
+
+    The World makes its header: next number, fence + 1, what the store holds of `sealed`, and turn, wake time,
+    parking and status as they stood.
+    """
 
     body: bytes
     events: int
@@ -62,8 +65,8 @@ class Claim:
     """Number of the takeover commit, the head."""
     snapshot_seq: int
     proof: Proof
-    """`free`: nobody held it. `proved`: the holder was proved dead. `expired`: its time ran out or its row is gone, and
-    it may still be dying: recovery of anything not `safe` waits for the kill grace."""
+    """`free`: nobody held it. `proved`: the holder was proved dead. `expired`: its time ran out or its row is
+    gone, and it may still be dying: recovery of anything not `safe` waits for the kill grace."""
     previous: str | None = None
     """Id of the worker that held it."""
     status: str = ""
@@ -96,16 +99,17 @@ class Queue(Protocol):
     * a turn is open, it is not parked, and its wake time is absent or has passed;
     * no turn is open and its wake time has passed.
 
-    A lease stands while its worker's row does (`Liveness`), unless released or the worker is among the offer's `dead`:
-    a worker renews before its first claim. Workers belong to the store, not to a tenant.
-    Time is the World's own clock. Whatever index a World keeps of ready sessions is a hint: `claim` also finds what the
-    index missed, at the latest at its next sweep.
+    A lease stands while its worker's row does (`Liveness`), unless released or the worker is among the
+    offer's `dead`: a worker renews before its first claim. Workers belong to the store, not to a tenant. Time
+    is the World's own clock. Whatever index a World keeps of ready sessions is a hint: `claim` also finds
+    what the index missed, at the latest at its next sweep.
     """
 
     async def claim(self, offer: WorkerOffer, takeover: Takeover) -> Claim | None:
         """Take one ready session that fits the offer, or None.
 
-        Of many who claim at once, one gets it. The takeover commit lands in the same atomic step that raises the
+        Of many who claim at once, one gets it. The takeover commit lands in the same atomic step that raises
+        the
         fence: from then on no commit with an older fence lands. Never given: a session whose format is above
         `max_format`, whose agent or placement is not offered.
         """

@@ -39,7 +39,8 @@ class Subscription(Protocol):
 class World(Log, Inbox, Queue, Blobs, Protocol):
     """Everything durable, of one tenant.
 
-    Opened by an asynchronous context manager of its implementation; closing is bounded and loses nothing acknowledged.
+    Opened by an asynchronous context manager of its implementation; closing is bounded and loses nothing
+    acknowledged.
     """
 
     @property

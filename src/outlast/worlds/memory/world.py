@@ -1,6 +1,6 @@
 """One tenant's handle on a `MemoryStore`."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 
@@ -218,7 +218,7 @@ class MemoryWorld:
     async def commits(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Commit]:
         return self._find(session).commits[after : after + limit]
 
-    async def follow(self, session: str, after: Cursor) -> AsyncIterator[Item]:
+    async def follow(self, session: str, after: Cursor) -> AsyncGenerator[Item, None]:
         async with self.subscribe(session) as hints:
             while True:
                 items = list(behind(self._find(session), after))

@@ -1,0 +1,58 @@
+"""The contract of the World port, for every implementation: ours, and those of others.
+
+`CASES` are the promises of the docstrings in `outlast.world`, each as a named case. A World is held to them with no
+more than a factory of fresh stores and without any test framework:
+
+    results = anyio.run(run_contract, make_store)
+    failed = [result for result in results if result.outcome == "failed"]
+
+A case that needs what the World does not claim among its capabilities is `skipped`, and says what is lacking.
+"""
+
+from typing import Final
+
+from outlast.testing.world_contract import (
+    follow_cases,
+    inbox_cases,
+    log_cases,
+    queue_cases,
+    session_cases,
+    store_cases,
+)
+from outlast.testing.world_contract.case import (
+    Case,
+    CaseResult,
+    Recipe,
+    Store,
+    StoreFactory,
+    lacking,
+    run_case,
+    run_cases,
+)
+
+CASES: Final[tuple[Case, ...]] = (
+    *log_cases.CASES,
+    *queue_cases.CASES,
+    *inbox_cases.CASES,
+    *follow_cases.CASES,
+    *session_cases.CASES,
+    *store_cases.CASES,
+)
+
+
+async def run_contract(factory: StoreFactory, only: str | None = None) -> list[CaseResult]:
+    """Hold the stores that `factory` makes to every case whose name holds `only`, one after the other."""
+    return await run_cases(CASES, factory, only)
+
+
+__all__ = [
+    "CASES",
+    "Case",
+    "CaseResult",
+    "Recipe",
+    "Store",
+    "StoreFactory",
+    "lacking",
+    "run_case",
+    "run_contract",
+]
