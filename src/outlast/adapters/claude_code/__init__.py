@@ -1,0 +1,1 @@
+"""Driving Claude Code, unchanged, so that its turns outlast the process they run in."""

@@ -1,0 +1,174 @@
+"""Which shell commands only look.
+
+`judge` gives a command the replay policy `safe` only if two readings of it agree — the tree of a real grammar
+(tree-sitter-bash) and a scanner of our own — on the same words, if everything that stands between the words is known,
+and if every command of it is in the table of `outlast.adapters.claude_code.shell_table` with options that are known
+to do no more than read. Everything else is `never`.
+
+What a command reads is no concern of this module, nor what the user's own configuration makes of a name (an alias
+in a shell profile, a file system monitor in a git configuration): that is the user's environment, as it was before.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from outlast.adapters.claude_code.shell_table import only_reads
+from outlast.adapters.claude_code.shell_words import Operator, Token, Unreadable, Word, tokens
+
+_LANGUAGE: Final = Language(tree_sitter_bash.language())
+
+_STRUCTURE: Final = frozenset(
+    {
+        "program",
+        "list",
+        "pipeline",
+        "negated_command",
+        "redirected_statement",
+        "command",
+        "command_name",
+        "file_redirect",
+    }
+)
+_WORDS: Final = frozenset(
+    {"word", "number", "string", "raw_string", "concatenation", "file_descriptor", "comment"}
+)
+_JOINS: Final = frozenset({";", "\n", "&&", "||", "|"})
+_REDIRECTS: Final = frozenset({">", ">>", ">&", "&>", "<"})
+
+_HARMLESS_ASSIGNMENTS: Final = ("LC_ALL=", "LANG=", "TZ=", "NO_COLOR=", "COLUMNS=")
+_KEEPS_NOTHING: Final = "/dev/null"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What may be done about a shell command whose result was lost."""
+
+    policy: Literal["safe", "never"]
+    why: str = ""
+    """Of `never`: what stood against `safe`."""
+
+
+def judge(command: str) -> Judgement:
+    """The replay policy of `command` as Claude Code's Bash tool would run it.
+
+    `safe` promises that running it again changes no file, no process and nothing on another machine.
+    """
+    try:
+        read = tokens(command)
+        _agree(command, read)
+        for words in _commands(read):
+            if not only_reads(words):
+                return Judgement(
+                    "never", f"{' '.join(word.text for word in words[:2])!r} is not known to only read"
+                )
+    except Unreadable as why:
+        return Judgement("never", str(why))
+    return Judgement("safe")
+
+
+def _agree(command: str, read: Sequence[Token]) -> None:
+    """Both readings see the same words in the same places, and the tree holds nothing that we do not know."""
+    source = command.encode()
+    tree = Parser(_LANGUAGE).parse(source)
+    if tree.root_node.has_error:
+        raise Unreadable("no valid shell command")
+    theirs = [(leaf.start_byte, leaf.end_byte) for leaf in _leaves(tree.root_node)]
+    ours = [
+        (len(command[: token.start].encode()), len(command[: token.end].encode()))
+        for token in read
+        if not (isinstance(token, Operator) and token.text in {"\n", ";"})
+    ]
+    # Line ends and semicolons are nodes in some places and not in others; the commands between them are compared.
+    if theirs != ours:
+        raise Unreadable("two readings of it differ")
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    if node.type in _WORDS:
+        _check_word(node)
+        yield node
+    elif not node.is_named:
+        if node.type not in {";", "\n", "&&", "||", "|", "!", ">", ">>", ">&", "&>", "<"}:
+            raise Unreadable(f"{node.type!r}")
+        if node.type not in {";", "\n"}:
+            yield node
+    elif node.type == "variable_assignment":
+        yield node
+    elif node.type in _STRUCTURE:
+        for child in node.children:
+            yield from _leaves(child)
+    else:
+        raise Unreadable(node.type.replace("_", " "))
+
+
+def _check_word(node: Node) -> None:
+    for child in node.children:
+        if child.is_named and child.type not in _WORDS | {
+            "string_content",
+            "simple_expansion",
+            "expansion",
+            "variable_name",
+        }:
+            raise Unreadable(child.type.replace("_", " "))
+        _check_word(child)
+
+
+def _commands(read: Sequence[Token]) -> Iterator[Sequence[Word]]:
+    """The words of each simple command, redirections taken out once they are known to be harmless."""
+    words: list[Word] = []
+    rest = iter(read)
+    for token in rest:
+        if isinstance(token, Word):
+            if not token.comment:
+                words.append(token)
+        elif token.text in _JOINS:
+            yield from _stripped(words)
+            words = []
+        elif token.text in _REDIRECTS:
+            _drop_descriptor(words, token)
+            _check_redirect(token.text, next(rest, None))
+        else:
+            raise Unreadable(f"{token.text!r}")
+    yield from _stripped(words)
+
+
+def _drop_descriptor(words: list[Word], redirect: Operator) -> None:
+    """`2>` reads as the word 2 and an operator; with nothing between them and no quotes it is a descriptor."""
+    if not words or words[-1].end != redirect.start:
+        return
+    last = words[-1]
+    if (
+        last.text.isascii() and last.text.isdigit() and last.end - last.start == len(last.text)
+    ):  # "2"> is a word
+        words.pop()
+
+
+def _check_redirect(operator: str, target: Token | None) -> None:
+    if not isinstance(target, Word) or target.wild or target.comment:
+        raise Unreadable("a redirection")
+    if operator == ">&":
+        harmless = target.text in {"1", "2", _KEEPS_NOTHING}
+    elif operator == "<":
+        harmless = not target.text.startswith(("/dev/", "/proc/")) or target.text == _KEEPS_NOTHING
+    else:
+        harmless = target.text == _KEEPS_NOTHING
+    if not harmless:
+        raise Unreadable(f"a redirection to {target.text}")
+
+
+def _stripped(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
+    """Without a leading `!` and without assignments that change only how a program prints; nothing for no words."""
+    if not words:
+        return
+    first = 1 if words[0].text == "!" else 0
+    while (
+        first < len(words) and words[first].text.startswith(_HARMLESS_ASSIGNMENTS) and not words[first].wild
+    ):
+        first += 1
+    if first == len(words):
+        raise Unreadable("no command")
+    yield words[first:]
