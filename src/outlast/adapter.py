@@ -262,6 +262,11 @@ class Dialogue(Protocol):
         """`anthropic`, `openai-responses`, `openai-chat`."""
         ...
 
+    @property
+    def greets(self) -> bool:
+        """Its hooks say hello before its first model request; without the hello no model request is let through."""
+        ...
+
     def lane_of(self, headers: Mapping[str, str]) -> str:
         """`main`, or a text that is the same for all requests of one sub-agent in this attempt. Header names are lower-case."""
         ...
