@@ -1,0 +1,22 @@
+"""The gateway: our HTTP server between a harness and its model, its tools and its hooks.
+
+`open_gateway` serves one in the worker; it implements `outlast.adapter.Gateway`.
+"""
+
+from outlast.gateway.app import HttpGateway, open_gateway
+from outlast.gateway.limits import Limits
+from outlast.gateway.upstream import ANTHROPIC, ApiKey, Bearer, Login, NoCredential, Open, Target, Upstream
+
+__all__ = [
+    "ANTHROPIC",
+    "ApiKey",
+    "Bearer",
+    "HttpGateway",
+    "Limits",
+    "Login",
+    "NoCredential",
+    "Open",
+    "Target",
+    "Upstream",
+    "open_gateway",
+]

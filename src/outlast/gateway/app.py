@@ -1,0 +1,180 @@
+"""Our HTTP server between harnesses and their models, their tools and their hooks: one per worker, many attempts."""
+
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+from starlette.types import Receive, Scope, Send
+
+from outlast.adapter import Attempt, Dialogue, Door
+from outlast.clock import Clock
+from outlast.errors import BadSettings
+from outlast.gateway.anthropic import AnthropicMessages
+from outlast.gateway.dialect import Dialect
+from outlast.gateway.doors import NOT_OPEN, Doors, OpenDoor
+from outlast.gateway.groups import task_group
+from outlast.gateway.hooks import Hooks, generic_deny
+from outlast.gateway.journal import Journal
+from outlast.gateway.limits import Limits
+from outlast.gateway.passage import Passage
+from outlast.gateway.refusals import error
+from outlast.gateway.server import serving
+from outlast.gateway.tools import ToolServer
+from outlast.gateway.upstream import Upstream, open_line
+from outlast.gateway.wire import ClientGone, Http
+from outlast.ids import new_token
+
+HOOKS: Final = "/outlast/hooks"
+TOOLS: Final = "/outlast/tools"
+
+log = logging.getLogger("outlast.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class _Guest:
+    door: OpenDoor
+    tools: ToolServer
+
+
+class _App:
+    """The ASGI application: finds who asks, and what for."""
+
+    def __init__(self, doors: Doors[_Guest], journal: Journal, passage: Passage, limits: Limits) -> None:
+        self._doors = doors
+        self._journal = journal
+        self._passage = passage
+        self._hooks = Hooks(limits)
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        http = Http(scope, receive, send, self._limits.send_s)
+        guest = self._doors.find(http.headers)
+        try:
+            await self._answer(http, guest)
+        except ClientGone:
+            return
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as crash:
+            await http.drop()
+            if guest is None or isinstance(crash, Exception):
+                log.exception("a request could not be answered")
+            else:
+                guest.door.crash(crash)
+
+    async def _answer(self, http: Http, guest: _Guest | None) -> None:
+        hook = http.path.removeprefix(HOOKS + "/") if http.path.startswith(HOOKS + "/") else None
+        if guest is None:
+            if hook is None:
+                await http.whole_json(403, _no_entry())
+            else:
+                await self._hooks.answer(http, None, hook)
+            return
+        door = guest.door
+        with door.place(self._limits.requests) as free:
+            if free:
+                await self._let_in(http, guest, hook)
+            elif hook is not None:
+                await http.whole_json(200, generic_deny("Too many requests of this attempt are under way."))
+            else:
+                await _reply(http, door, 429, "Too many requests of this attempt are under way.")
+
+    async def _let_in(self, http: Http, guest: _Guest, hook: str | None) -> None:
+        door = guest.door
+        if hook is not None:
+            await self._hooks.answer(http, door, hook)
+        elif http.path == TOOLS:
+            await guest.tools.answer(http)
+        elif door.dialect.is_call(http.method, http.path):
+            await self._journal.answer(http, door)
+        elif door.dialect.may_pass(http.method, http.path):
+            await self._passage.answer(http, door)
+        else:
+            await _reply(http, door, 404, f"outlast lets no {http.method} {http.path} through.")
+
+
+class HttpGateway:
+    """See `outlast.adapter.Gateway`.
+
+    Attributes:
+        base_url: where it listens, without a slash at its end.
+    """
+
+    def __init__(
+        self, base_url: str, doors: Doors[_Guest], dialects: Sequence[Dialect], limits: Limits
+    ) -> None:
+        self.base_url = base_url
+        self._doors = doors
+        self._dialects: Mapping[str, Dialect] = {dialect.name: dialect for dialect in dialects}
+        self._limits = limits
+
+    @asynccontextmanager
+    async def admit(self, attempt: Attempt, dialogue: Dialogue) -> AsyncGenerator[Door]:
+        """Let the harness of `attempt` in until the context ends; afterwards its token is refused.
+
+        What is under way then is cut off.
+
+        Raises:
+            BadSettings: nobody here speaks the dialect of `dialogue`.
+        """
+        dialect = self._dialects.get(dialogue.dialect)
+        if dialect is None:
+            reason = f"only {', '.join(sorted(self._dialects))} can be spoken"
+            raise BadSettings(name="dialect", value=dialogue.dialect, reason=reason, source="an adapter")
+        token = new_token()
+        async with task_group() as tasks:
+            door = OpenDoor(attempt, dialogue, dialect, tasks)
+            tools = ToolServer(door, self._limits)
+            async with tools.serving():
+                with self._doors.opened(token, _Guest(door, tools)):
+                    try:
+                        yield Door(self.base_url, token, self.base_url + HOOKS, self.base_url + TOOLS)
+                    finally:
+                        door.close("this attempt is over")
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_gateway(
+    *,
+    upstream: Upstream,
+    clock: Clock,
+    host: str = "127.0.0.1",
+    unix: Path | None = None,
+    limits: Limits | None = None,
+    dialects: Sequence[Dialect] | None = None,
+) -> AsyncGenerator[HttpGateway]:
+    """Serve a gateway while the context lasts, on a free port of `host` and, if given, on the socket `unix`.
+
+    Args:
+        upstream: names the provider and the credential for each request.
+        clock: measures how long calls take.
+        host: the address to listen on.
+        unix: path of a unix socket to listen on besides, readable for this user only.
+        limits: how long to wait and how much to take; the defaults fit a worker.
+        dialects: what harnesses may speak; by default Anthropic's Messages.
+
+    Raises:
+        OSError: it cannot listen there.
+    """
+    limits = limits or Limits()
+    async with open_line(limits) as line:
+        doors: Doors[_Guest] = Doors()
+        app = _App(doors, Journal(upstream, line, limits, clock), Passage(upstream, line, limits), limits)
+        async with serving(app, host, unix, limits.close_s) as base_url:
+            yield HttpGateway(base_url, doors, dialects or [AnthropicMessages()], limits)
+
+
+async def _reply(http: Http, door: OpenDoor, status: int, message: str) -> None:
+    whole = error(door.dialect, status, message)
+    await http.whole(whole.status, whole.body, whole.headers)
+
+
+def _no_entry() -> Mapping[str, object]:
+    return {"type": "error", "error": {"type": "invalid_request_error", "message": NOT_OPEN}}

@@ -1,0 +1,144 @@
+"""The port of a model dialect: how a harness and a provider put a request and its answer on the wire.
+
+A dialect is pure. It says which paths are model calls, what a request means, when an answer is whole, and from which
+frame on nothing may reach the harness before the answer is in the log.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+from outlast.adapter import ToolAsk, ToolResult
+from outlast.gateway.sse import Frame
+from outlast.records import Usage
+
+
+class NotARequest(Exception):
+    """A body that is no request of the dialect."""
+
+
+Flow: TypeAlias = Literal["pass", "calm", "hold", "end", "error"]
+"""What to do with a frame: let it through · let it through at any time, it says nothing · hold it and all that follows
+until the answer is in the log · the same, and the answer is whole · let it through, the answer has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a frame of an answer says."""
+
+    flow: Flow
+    kind: Literal["text", "thinking", ""] = ""
+    text: str = ""
+    """What watchers are shown, or of an error what it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A request in canonical form: equal for what a killed harness asked and what it asks again when resumed."""
+
+    model: str
+    match: str
+    frame: Mapping[str, Any]
+    messages: Sequence[Any]
+    results: Sequence[str]
+    """Call ids of the tool results since the last answer."""
+    newest: Sequence[str]
+    """What the user said since the last answer."""
+    earlier: Sequence[str]
+    """What the user said before."""
+
+
+class AnswerReader(Protocol):
+    """Puts one answer together from the frames of its stream."""
+
+    def read(self, frame: Frame) -> Heard:
+        """Take the next frame.
+
+        Raises:
+            Malformed: it cannot stand there.
+        """
+        ...
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the provider has reported so far; None when it has not."""
+        ...
+
+    def answer(self) -> Mapping[str, Any]:
+        """The whole answer, after the frame that ended it."""
+        ...
+
+
+class Dialect(Protocol):
+    """How one provider's API speaks."""
+
+    @property
+    def name(self) -> str:
+        """As in `outlast.adapter.Dialogue.dialect`."""
+        ...
+
+    def is_call(self, method: str, path: str) -> bool:
+        """Whether this is a model call."""
+        ...
+
+    def may_pass(self, method: str, path: str) -> bool:
+        """Whether this may go upstream without being a call: it makes no model answer."""
+        ...
+
+    def read(self, body: bytes) -> dict[str, Any]:
+        """Read a request.
+
+        Raises:
+            NotARequest
+        """
+        ...
+
+    def streams(self, request: Mapping[str, Any]) -> bool:
+        """Whether it wants an event stream."""
+        ...
+
+    def mend(
+        self, request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]
+    ) -> Mapping[str, Any]:
+        """The request with the log's content in every tool result that the log knows; itself if nothing differs."""
+        ...
+
+    def understand(self, request: Mapping[str, Any]) -> Understood: ...
+
+    def reader(self, model: str) -> AnswerReader:
+        """A reader of the answer to a request for `model`."""
+        ...
+
+    def whole(self, body: bytes) -> Mapping[str, Any]:
+        """The answer in a response that is no stream.
+
+        Raises:
+            Malformed: it is none, or not a whole one.
+        """
+        ...
+
+    def asks(self, answer: Mapping[str, Any]) -> Sequence[ToolAsk]:
+        """The tool calls that an answer asks the harness for."""
+        ...
+
+    def usage(self, answer: Mapping[str, Any], model: str) -> Usage | None: ...
+
+    def frames(self, answer: Mapping[str, Any]) -> Sequence[bytes]:
+        """A recorded answer as the frames of a stream."""
+        ...
+
+    def body(self, answer: Mapping[str, Any]) -> bytes:
+        """A recorded answer as the body of a response that is no stream."""
+        ...
+
+    def calm(self) -> bytes:
+        """A frame that says nothing."""
+        ...
+
+    def error(self, status: int, message: str) -> bytes:
+        """The body of an error response."""
+        ...
+
+    def refusal(self, message: str) -> bytes:
+        """The body of a response, of status 403, at which a harness stops at once."""
+        ...

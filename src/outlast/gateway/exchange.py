@@ -1,0 +1,259 @@
+"""One request to the provider: heard to its end whether or not the harness still listens, then settled or made void."""
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+import httpx
+
+from outlast.clock import Clock
+from outlast.errors import AttemptLost, TurnStopped
+from outlast.gate import Point
+from outlast.gateway.dialect import Dialect, Heard
+from outlast.gateway.doors import OpenDoor
+from outlast.gateway.feed import Feed, Whole
+from outlast.gateway.limits import Limits
+from outlast.gateway.refusals import error, refused
+from outlast.gateway.sse import Cutter, Frame, Malformed
+from outlast.gateway.upstream import Line, NoCredential, Upstream, incoming, outgoing
+from outlast.gateway.wire import JSON, Header
+from outlast.records import Usage
+
+POLICY: Final = "model"
+_ERROR_BYTES: Final = 1024 * 1024
+_TAIL_S: Final = 0.2
+
+log = logging.getLogger("outlast.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request as it goes upstream."""
+
+    target: str
+    """Path and query."""
+    headers: list[Header]
+    """As the harness gave them."""
+    body: bytes
+    model: str
+    stream: bool
+
+
+class _CameToNothing(Exception):
+    """The answer is none, for this reason; `instead` is what the harness is told."""
+
+    def __init__(self, reason: str, instead: Whole) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.instead = instead
+
+
+class Exchange:
+    """One try at a model call."""
+
+    def __init__(self, door: OpenDoor, call: int, line: Line, limits: Limits, clock: Clock) -> None:
+        self.feed = Feed()
+        self._door = door
+        self._dialect: Dialect = door.dialect
+        self._calls = door.attempt.calls
+        self._call = call
+        self._line = line
+        self._limits = limits
+        self._clock = clock
+        self._held: list[bytes] = []
+        self._usage: Usage | None = None
+        self._shown = False
+        self._told = False
+
+    async def run(self, request: Outgoing, upstream: Upstream) -> None:
+        """Ask, hear, settle. Whatever happens, the feed ends; only what must stop the whole attempt is raised."""
+        began = self._clock.elapsed()
+        try:
+            await self._run(request, upstream)
+        except (AttemptLost, TurnStopped) as over:
+            self._door.close(str(over))
+            self.feed.fail(refused(self._dialect, str(over)))
+        except anyio.get_cancelled_exc_class():
+            self.feed.fail(refused(self._dialect, "this attempt is over"))
+            await self._record_cost()
+            raise
+        except Exception as bug:
+            log.exception(
+                "call %d of %s could not be carried through", self._call, self._door.attempt.session
+            )
+            await self._void(f"the gateway failed: {type(bug).__name__}")
+            self.feed.fail(self._error(500, "The gateway could not carry this request through."))
+        except BaseException:
+            self.feed.fail(self._error(500, "The worker is stopping."))
+            raise
+        finally:
+            took = self._clock.elapsed() - began
+            log.debug(
+                "call %d of %s: %s after %.3f s",
+                self._call,
+                self._door.attempt.session,
+                self.feed.ended,
+                took,
+            )
+
+    async def _run(self, request: Outgoing, upstream: Upstream) -> None:
+        try:
+            with anyio.fail_after(self._limits.total_s):
+                answer = await self._ask(request, upstream)
+        except _CameToNothing as nothing:
+            await self._give_up(nothing.reason, nothing.instead)
+        except Malformed as nonsense:
+            text = f"The provider's answer makes no sense: {nonsense}."
+            await self._give_up(f"nonsense: {nonsense}", self._error(502, text))
+        except (httpx.TimeoutException, TimeoutError) as late:
+            reason = f"no answer in time ({type(late).__name__})"
+            await self._give_up(reason, self._error(504, f"The provider gave {reason}."))
+        except httpx.HTTPError as broken:
+            reason = f"the connection broke ({type(broken).__name__})"
+            await self._give_up(reason, self._error(502, f"While asking the provider {reason}."))
+        else:
+            await self._settle(answer, request.model)
+
+    async def _ask(self, request: Outgoing, upstream: Upstream) -> Mapping[str, Any]:
+        try:
+            target = await upstream.target(self._dialect.name, self._door.attempt.session)
+        except NoCredential as missing:
+            raise _CameToNothing("no credential", refused(self._dialect, str(missing))) from None
+        url, headers = target.base_url + request.target, outgoing(request.headers, target)
+        async with self._line.send("POST", url, headers, request.body) as response:
+            if not response.is_success:
+                raise await self._declined(response)
+            await self._cross(Point.IN_EFFECT)
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != ("text/event-stream" if request.stream else "application/json"):
+                reason = f"it is {kind or 'of no kind'}, not what was asked for"
+                raise Malformed(reason)
+            if request.stream:
+                return await self._listen(response, request.model)
+            return await self._read(response)
+
+    async def _declined(self, response: httpx.Response) -> _CameToNothing:
+        """The provider's error, to be passed on as it is: the harness decides whether to ask again."""
+        body = await _limited(response, _ERROR_BYTES)
+        headers = incoming(response)
+        if not body:
+            body, headers = self._dialect.error(response.status_code, "The provider gave no reason."), JSON
+        return _CameToNothing(f"HTTP {response.status_code}", Whole(response.status_code, body, headers))
+
+    # an answer at once
+
+    async def _read(self, response: httpx.Response) -> Mapping[str, Any]:
+        body = await _limited(response, self._limits.answer_bytes)
+        answer = self._dialect.whole(body)
+        self._held.append(body)
+        self.feed.headers = incoming(response)
+        return answer
+
+    # an answer as a stream
+
+    async def _listen(self, response: httpx.Response, model: str) -> Mapping[str, Any]:
+        reader, cutter = self._dialect.reader(model), Cutter(self._limits.answer_bytes)
+        self.feed.headers = incoming(response)
+        chunks = response.aiter_bytes()
+        size = 0
+        async for chunk in chunks:
+            size += len(chunk)
+            if size > self._limits.answer_bytes:
+                reason = f"it is longer than {self._limits.answer_bytes:,} bytes"
+                raise Malformed(reason)
+            for frame in cutter.feed(chunk):
+                heard = reader.read(frame)
+                self._usage = reader.usage
+                await self._hear(frame, heard)
+                if heard.flow == "end":
+                    await _to_the_end(chunks)
+                    return reader.answer()
+        reason = "it ended early" if size else "it is empty"
+        raise Malformed(reason)
+
+    async def _hear(self, frame: Frame, heard: Heard) -> None:
+        match heard.flow:
+            case "pass" | "calm":
+                self._tell(frame.raw)
+            case "hold" | "end":
+                self.feed.holding = True
+                self._held.append(frame.raw)
+            case "error":
+                await self._stream_error(frame, heard)
+        if heard.kind:
+            self._calls.show(self._call, heard.kind, heard.text)
+            if heard.kind == "text" and not self._shown:
+                self._shown = True
+                await self._cross(Point.IN_EFFECT)
+
+    def _tell(self, raw: bytes) -> None:
+        if not self.feed.status:
+            self.feed.open(200, self.feed.headers)
+        self.feed.put(raw)
+
+    async def _stream_error(self, frame: Frame, heard: Heard) -> None:
+        """An error in the midst of a stream reaches the harness as the event that it is."""
+        await self._void(f"the provider broke off: {heard.text}")
+        self._told = True
+        self._tell(frame.raw)
+        self.feed.end()
+        raise _CameToNothing(heard.text, self._error(502, heard.text))
+
+    # how it ends
+
+    async def _settle(self, answer: Mapping[str, Any], model: str) -> None:
+        usage = self._dialect.usage(answer, model)
+        await self._cross(Point.AFTER_EFFECT)
+        await self._calls.settle_model(self._call, answer, self._dialect.asks(answer), usage)
+        self.feed.holding = False
+        if not self.feed.status:
+            self.feed.open(200, self.feed.headers)
+        self.feed.put(*self._held)
+        self.feed.end()
+
+    async def _give_up(self, reason: str, instead: Whole) -> None:
+        if self._told:
+            return
+        await self._void(reason)
+        self.feed.fail(instead)
+
+    async def _void(self, reason: str) -> None:
+        await self._calls.void_model(self._call, reason, self._usage)
+
+    async def _record_cost(self) -> None:
+        """The attempt ends in the middle of an answer: what it cost so far is recorded all the same, if that can be."""
+        if self._usage is None:
+            return
+        with anyio.CancelScope(shield=True), anyio.move_on_after(self._limits.close_s):
+            try:
+                await self._void("the attempt ended before the answer did")
+            except (AttemptLost, TurnStopped):
+                return  # nobody may write any more, and the next attempt retracts the call
+
+    async def _cross(self, point: Point) -> None:
+        await self._door.attempt.gate.cross(point, call=self._call, policy=POLICY)
+
+    def _error(self, status: int, message: str) -> Whole:
+        return error(self._dialect, status, message)
+
+
+async def _limited(response: httpx.Response, limit: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > limit:
+            reason = f"it is longer than {limit:,} bytes"
+            raise Malformed(reason)
+    return bytes(body)
+
+
+async def _to_the_end(chunks: AsyncIterator[bytes]) -> None:
+    """Read what may follow the last frame, which is the end of the body: only then can the connection be used again."""
+    with anyio.move_on_after(_TAIL_S):
+        try:
+            async for _ in chunks:
+                pass
+        except httpx.HTTPError:
+            return  # the answer is whole; how the connection ends does not matter

@@ -1,0 +1,31 @@
+"""A task group for inside a context manager: it raises what its block raised, not a group around that."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskGroup
+
+
+@asynccontextmanager
+async def task_group() -> AsyncGenerator[TaskGroup]:
+    """Like `anyio.create_task_group`, for a block whose errors others must recognise by their type.
+
+    A task that fails cancels the block, and its error is raised; if several fail, all are, in a group.
+    """
+    raised: BaseException | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
+            try:
+                yield tasks
+            except BaseException as error:
+                raised = error
+                raise
+    except BaseExceptionGroup as group:
+        if raised is not None and not isinstance(raised, anyio.get_cancelled_exc_class()):
+            raise raised from raised.__cause__
+        match group.exceptions:
+            case (only,):
+                raise only from only.__cause__
+            case _:
+                raise

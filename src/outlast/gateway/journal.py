@@ -1,0 +1,140 @@
+"""Drives one model request of a harness through `Calls`: found in the log, joined, or asked, and only then answered."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from outlast.adapter import Joined, ModelAsk, Parked, Send, Served
+from outlast.clock import Clock
+from outlast.errors import AttemptLost, TurnStopped
+from outlast.gateway.delivery import Delivery
+from outlast.gateway.dialect import NotARequest, Understood
+from outlast.gateway.doors import OpenDoor
+from outlast.gateway.exchange import Exchange, Outgoing
+from outlast.gateway.feed import Whole
+from outlast.gateway.limits import Limits
+from outlast.gateway.refusals import error, refused
+from outlast.gateway.upstream import Line, Upstream
+from outlast.gateway.wire import BodyTooLarge, ClientGone, Http
+
+MAIN: Final = "main"
+
+log = logging.getLogger("outlast.gateway")
+
+
+class _Answered(Exception):
+    """The request gets this answer, and is no call."""
+
+    def __init__(self, whole: Whole) -> None:
+        super().__init__(whole.status)
+        self.whole = whole
+
+
+class Journal:
+    """Answers model requests."""
+
+    def __init__(self, upstream: Upstream, line: Line, limits: Limits, clock: Clock) -> None:
+        self._upstream = upstream
+        self._line = line
+        self._limits = limits
+        self._clock = clock
+
+    async def answer(self, http: Http, door: OpenDoor) -> None:
+        """Answer one model request of the harness behind `door`."""
+        try:
+            await self._answer(http, door)
+        except _Answered as answered:
+            await _end(http, answered.whole)
+        except (AttemptLost, TurnStopped) as over:
+            door.close(str(over))
+            await _end(http, refused(door.dialect, str(over)))
+        except ClientGone:
+            return
+        except Exception:
+            log.exception("a model request of %s could not be answered", door.attempt.session)
+            await _end(http, error(door.dialect, 500, "The gateway could not carry this request through."))
+
+    async def _answer(self, http: Http, door: OpenDoor) -> None:
+        body = await self._body(http, door)
+        await door.greeting(self._limits.hello_s)
+        if door.over:
+            raise _Answered(refused(door.dialect, door.over))
+        try:
+            request = door.dialect.read(body)
+        except NotARequest as reason:
+            raise _Answered(error(door.dialect, 400, f"This is no request: {reason}")) from None
+        mended = door.dialect.mend(door.dialogue.strip(request), door.attempt.calls.result_of)
+        understood = door.dialect.understand(mended)
+        _check(door, mended, understood)
+        lane = door.dialogue.lane_of(http.headers)
+        if lane == MAIN:
+            _carry_steers(door, understood)
+        same = mended is request or mended == request
+        outgoing = Outgoing(
+            target=http.target,
+            headers=http.pairs,
+            # The harness's own bytes, so that the provider's cache of the prompt holds.
+            body=body if same else msgspec.json.encode(mended),
+            model=understood.model,
+            stream=door.dialect.streams(request),
+        )
+        ask = ModelAsk(lane, understood.model, understood.match, understood.frame, understood.messages)
+        await self._carry_through(http, door, ask, outgoing)
+
+    async def _carry_through(self, http: Http, door: OpenDoor, ask: ModelAsk, outgoing: Outgoing) -> None:
+        delivery = Delivery(http, door, self._limits, stream=outgoing.stream)
+        while True:
+            match await door.attempt.calls.open_model(ask):
+                case Served(call, answer):
+                    return await delivery.serve(call, answer)
+                case Joined(call, waiting):
+                    answer = await delivery.join(waiting)
+                    if answer is not None:
+                        return await delivery.serve(call, answer)
+                case Send(call):
+                    exchange = Exchange(door, call, self._line, self._limits, self._clock)
+                    door.tasks.start_soon(exchange.run, outgoing, self._upstream)
+                    return await delivery.pour(call, exchange.feed)
+                case Parked(why):
+                    door.close(why)
+                    raise _Answered(refused(door.dialect, why))
+
+    async def _body(self, http: Http, door: OpenDoor) -> bytes:
+        try:
+            return await http.body(self._limits.request_bytes, self._limits.body_s)
+        except BodyTooLarge:
+            text = f"The request is larger than {self._limits.request_bytes:,} bytes."
+            raise _Answered(error(door.dialect, 413, text)) from None
+
+
+async def _end(http: Http, whole: Whole) -> None:
+    if http.started:
+        await http.drop()
+        return
+    try:
+        await http.whole(whole.status, whole.body, whole.headers)
+    except ClientGone:
+        return
+
+
+def _check(door: OpenDoor, request: Mapping[str, Any], understood: Understood) -> None:
+    """Refuse a request that shows that one of the gates before a tool is gone."""
+    complaint = door.dialogue.complaint(request)
+    if complaint is not None:
+        raise _Answered(refused(door.dialect, complaint))
+    calls = door.attempt.calls
+    for harness_id in understood.results:
+        if calls.intent_of(harness_id) is None and calls.result_of(harness_id) is None:
+            text = f"the request brings a result of the tool call {harness_id!r}, which was not granted"
+            raise _Answered(refused(door.dialect, text))
+
+
+def _carry_steers(door: OpenDoor, understood: Understood) -> None:
+    for steer in list(door.attempt.steers.waiting()):
+        text = steer.text.strip()
+        if not text or any(text in said for said in understood.earlier):
+            continue
+        if any(text in said for said in understood.newest):
+            door.attempt.steers.carried(steer.input)

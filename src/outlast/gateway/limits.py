@@ -1,0 +1,31 @@
+"""How long the gateway waits and how much it takes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds and bytes; the defaults fit a worker on the machine of its harnesses."""
+
+    request_bytes: int = 64 * 1024 * 1024
+    answer_bytes: int = 64 * 1024 * 1024
+    requests: int = 64
+    """Requests of one attempt under way at a time."""
+    body_s: float = 60.0
+    """For a harness to send the body of a request."""
+    send_s: float = 120.0
+    """For a harness to take what it is sent."""
+    hello_s: float = 5.0
+    """For the hello of an attempt, once its first model request is there."""
+    hook_s: float = 60.0
+    """For the answer to a hook; then the tool does not run."""
+    connect_s: float = 10.0
+    silence_s: float = 300.0
+    """Without a byte from the provider."""
+    total_s: float = 3600.0
+    """For one model call."""
+    calm_s: float = 5.0
+    """Between frames that keep a waiting harness calm."""
+    progress_s: float = 10.0
+    """Between signs of life from a tool that runs."""
+    close_s: float = 2.0

@@ -1,0 +1,60 @@
+"""Requests that are no model calls, passed on to the provider: counting tokens, listing models."""
+
+from typing import Final
+
+import httpx
+
+from outlast.gateway.doors import OpenDoor
+from outlast.gateway.feed import Whole
+from outlast.gateway.limits import Limits
+from outlast.gateway.refusals import error, refused
+from outlast.gateway.upstream import Line, NoCredential, Upstream, incoming, outgoing
+from outlast.gateway.wire import BodyTooLarge, ClientGone, Http
+
+_ANSWER_BYTES: Final = 16 * 1024 * 1024
+
+
+class Passage:
+    """Passes requests on."""
+
+    def __init__(self, upstream: Upstream, line: Line, limits: Limits) -> None:
+        self._upstream = upstream
+        self._line = line
+        self._limits = limits
+
+    async def answer(self, http: Http, door: OpenDoor) -> None:
+        """Pass one request on, and its answer back."""
+        try:
+            body = await http.body(self._limits.request_bytes, self._limits.body_s)
+            whole = await self._ask(http, door, body)
+        except BodyTooLarge:
+            whole = error(
+                door.dialect, 413, f"The request is larger than {self._limits.request_bytes:,} bytes."
+            )
+        except NoCredential as missing:
+            whole = refused(door.dialect, str(missing))
+        except httpx.TimeoutException:
+            whole = error(door.dialect, 504, "The provider gave no answer in time.")
+        except httpx.HTTPError as broken:
+            whole = error(
+                door.dialect, 502, f"The connection to the provider broke ({type(broken).__name__})."
+            )
+        except ClientGone:
+            return
+        try:
+            await http.whole(whole.status, whole.body, whole.headers)
+        except ClientGone:
+            return
+
+    async def _ask(self, http: Http, door: OpenDoor, body: bytes) -> Whole:
+        target = await self._upstream.target(door.dialect.name, door.attempt.session)
+        headers = outgoing(http.pairs, target)
+        async with self._line.send(
+            http.method, target.base_url + http.target, headers, body or None
+        ) as response:
+            answer = bytearray()
+            async for chunk in response.aiter_bytes():
+                answer += chunk
+                if len(answer) > _ANSWER_BYTES:
+                    return error(door.dialect, 502, f"The answer is longer than {_ANSWER_BYTES:,} bytes.")
+            return Whole(response.status_code, bytes(answer), incoming(response))

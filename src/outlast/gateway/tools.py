@@ -1,0 +1,135 @@
+"""The application's tools, offered to a harness over MCP (streamable HTTP of the Model Context Protocol).
+
+A call runs in a task of the attempt, not of the connection: a client that goes away cancels nothing, and asking
+again under the same id gives the same call's outcome.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+from mcp import MCPError
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import (
+    INTERNAL_ERROR,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+)
+
+from outlast.adapter import ToolResult
+from outlast.errors import AttemptLost, TurnStopped
+from outlast.gateway.doors import OpenDoor
+from outlast.gateway.limits import Limits
+from outlast.gateway.wire import Http
+from outlast.tool import result_text
+
+NAME: Final = "outlast"
+_CALL_IDS: Final = ("claudecode/toolUseId", "callId")
+
+log = logging.getLogger("outlast.gateway")
+
+Context = ServerRequestContext[Any, Any]
+
+
+class _Run:
+    """A call under way."""
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+        self.result: ToolResult | None = None
+        self.failure = ""
+
+
+class ToolServer:
+    """The MCP server of one attempt."""
+
+    def __init__(self, door: OpenDoor, limits: Limits) -> None:
+        self._door = door
+        self._limits = limits
+        self._runs: dict[str, _Run] = {}
+        server = Server(NAME, on_list_tools=self._list, on_call_tool=self._call)
+        # Stateless: a harness that is started again, or connects anew, has no session to lose.
+        self._http = StreamableHTTPSessionManager(
+            server, stateless=True, max_request_body_size=limits.request_bytes
+        )
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Ready to answer while the context lasts."""
+        async with self._http.run():
+            yield
+
+    async def answer(self, http: Http) -> None:
+        """Answer one HTTP request."""
+        if http.method != "POST":
+            # Nothing is said unasked: a stream for that would only be one more connection that hangs.
+            await http.whole(405, b"", (("allow", "POST"),))
+            return
+        await self._http.handle_request(*http.asgi())
+
+    async def _list(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        tools = self._door.attempt.tools.values()
+        return ListToolsResult(
+            tools=[
+                Tool(name=tool.name, description=tool.description, input_schema=dict(tool.schema))
+                for tool in tools
+            ]
+        )
+
+    async def _call(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
+        run = self._begin(params.name, params.arguments or {}, _call_id(context))
+        beats = 0
+        while not run.ended.is_set():
+            with anyio.move_on_after(self._limits.progress_s):
+                await run.ended.wait()
+                break
+            beats += 1
+            await context.session.report_progress(beats)
+        if run.result is None:
+            raise MCPError(INTERNAL_ERROR, run.failure)
+        text = result_text(run.result.value)
+        return CallToolResult(content=[TextContent(text=text)], is_error=run.result.status != "ok")
+
+    def _begin(self, name: str, arguments: Mapping[str, Any], harness_id: str) -> _Run:
+        """Begin a call, or find the one that runs under the same id."""
+        found = self._runs.get(harness_id)
+        if found is not None:
+            return found
+        if self._door.over:
+            raise MCPError(INTERNAL_ERROR, f"Nothing may run any more: {self._door.over}.")
+        run = _Run()
+        if harness_id:
+            self._runs[harness_id] = run
+        self._door.tasks.start_soon(self._run, run, name, arguments, harness_id)
+        return run
+
+    async def _run(self, run: _Run, name: str, arguments: Mapping[str, Any], harness_id: str) -> None:
+        try:
+            run.result = await self._door.attempt.calls.run_tool(name, arguments, harness_id=harness_id)
+        except (AttemptLost, TurnStopped) as over:
+            self._door.close(str(over))
+            run.failure = f"The turn is over: {over}."
+        except anyio.get_cancelled_exc_class():
+            run.failure = "The turn is over."
+            raise
+        except Exception as error:
+            log.exception("the tool %s of %s could not be run", name, self._door.attempt.session)
+            run.failure = (
+                f"The call could not be carried through ({type(error).__name__}). It may have taken effect."
+            )
+        finally:
+            self._runs.pop(harness_id, None)
+            run.ended.set()
+
+
+def _call_id(context: Context) -> str:
+    meta: Mapping[str, Any] = context.meta or {}
+    return next((str(meta[key]) for key in _CALL_IDS if meta.get(key)), "")

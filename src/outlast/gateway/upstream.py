@@ -1,0 +1,186 @@
+"""Where model requests go, and with which credential.
+
+Credentials stay here: a harness holds a token of its attempt only.
+"""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http.cookiejar import DefaultCookiePolicy
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import anyio
+import httpx
+import msgspec
+
+from outlast.gateway.limits import Limits
+from outlast.gateway.wire import Header
+
+ANTHROPIC: Final = "https://api.anthropic.com"
+
+# Between two machines only (RFC 9110, section 7.6.1), or ours to say.
+_NOT_PASSED: Final = frozenset(
+    {
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "date",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "server",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "x-api-key",
+    }
+)
+_JOINED: Final = "anthropic-beta"
+
+
+class NoCredential(Exception):
+    """There is nothing to show to the provider; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request goes."""
+
+    base_url: str
+    """Without a slash at its end; the harness's path and query follow."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """The credential, and what goes with it; a list of betas is added to the harness's own."""
+
+
+class Upstream(Protocol):
+    """Names the provider for a session's requests; asked for each request."""
+
+    async def target(self, dialect: str, session: str) -> Target:
+        """Where requests of `session` go.
+
+        Raises:
+            NoCredential
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A provider's API key. `base_url` may be any compatible one."""
+
+    key: str = field(repr=False)
+    base_url: str = ANTHROPIC
+
+    async def target(self, dialect: str, session: str) -> Target:
+        return Target(self.base_url.rstrip("/"), {"x-api-key": self.key})
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A bearer token, as a company's own endpoint wants it."""
+
+    token: str = field(repr=False)
+    base_url: str = ANTHROPIC
+
+    async def target(self, dialect: str, session: str) -> Target:
+        return Target(self.base_url.rstrip("/"), {"authorization": f"Bearer {self.token}"})
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A provider that asks for no credential: a model on this machine, the scripted one."""
+
+    base_url: str
+
+    async def target(self, dialect: str, session: str) -> Target:
+        return Target(self.base_url.rstrip("/"))
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Claude Code's own login, read anew for each request, since whoever logs in or refreshes it writes the file.
+
+    `file` is its `.credentials.json`.
+    """
+
+    file: Path
+    base_url: str = ANTHROPIC
+
+    async def target(self, dialect: str, session: str) -> Target:
+        try:
+            text = await anyio.Path(self.file).read_bytes()
+            held: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
+            token: object = held["claudeAiOauth"]["accessToken"]
+        except (OSError, msgspec.MsgspecError, KeyError, TypeError):
+            token = None
+        if not isinstance(token, str) or not token:
+            reason = f"There is no login in {self.file}. Run `claude` and log in, or set an API key."
+            raise NoCredential(reason)
+        return Target(
+            self.base_url.rstrip("/"), {"authorization": f"Bearer {token}", _JOINED: "oauth-2025-04-20"}
+        )
+
+
+def outgoing(pairs: Iterable[Header], target: Target) -> list[Header]:
+    """The headers of the harness's request, as they go upstream."""
+    given = dict(target.headers)
+    passed: list[Header] = []
+    dropped = _NOT_PASSED | _named_hops(pairs)
+    for name, value in pairs:
+        if name == _JOINED and _JOINED in given:
+            passed.append((name, f"{value},{given.pop(_JOINED)}"))
+        elif name not in dropped and name not in given:
+            passed.append((name, value))
+    # Compressed text would have to be unpacked before a frame of it could be seen.
+    return [*passed, *given.items(), ("accept-encoding", "identity")]
+
+
+def incoming(response: httpx.Response) -> tuple[Header, ...]:
+    """The headers of the provider's response, as they go to the harness."""
+    pairs = [(name.lower(), value) for name, value in response.headers.multi_items()]
+    dropped = _NOT_PASSED | _named_hops(pairs)
+    return tuple((name, value) for name, value in pairs if name not in dropped)
+
+
+def _named_hops(pairs: Iterable[Header]) -> set[str]:
+    return {
+        option.strip().lower() for name, value in pairs if name == "connection" for option in value.split(",")
+    }
+
+
+class Line:
+    """Our connections to providers."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    @asynccontextmanager
+    async def send(
+        self, method: str, url: str, headers: list[Header], body: bytes | None
+    ) -> AsyncGenerator[httpx.Response]:
+        """Send a request; the response's body is read inside the block."""
+        request = self._client.build_request(method, url, headers=headers, content=body)
+        response = await self._client.send(request, stream=True)
+        try:
+            yield response
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(1):
+                await response.aclose()
+
+
+@asynccontextmanager
+async def open_line(limits: Limits) -> AsyncGenerator[Line]:
+    """Connections that are kept open between requests, without a limit on their number."""
+    timeout = httpx.Timeout(limits.silence_s, connect=limits.connect_s, pool=limits.connect_s)
+    pool = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60.0)
+    async with httpx.AsyncClient(timeout=timeout, limits=pool) as client:
+        # One client serves many sessions, and a cookie would tie them together.
+        client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        yield Line(client)

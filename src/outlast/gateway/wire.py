@@ -1,0 +1,129 @@
+"""One exchange over HTTP with a harness.
+
+What ASGI lacks is here: dropping the connection, and seeing at once that it is gone.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import anyio
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+TRANSPORT: Final = "outlast.transport"
+JSON: Final = (("content-type", "application/json"),)
+STREAM: Final = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
+
+_CLOSE_S: Final = 1.0
+
+Header = tuple[str, str]
+
+
+class ClientGone(Exception):
+    """The harness has closed its connection, or takes nothing any more."""
+
+
+class BodyTooLarge(Exception):
+    """A body over the limit."""
+
+
+class Http:
+    """A request, and the answer to it as it goes out."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, send_s: float) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.pairs: list[Header] = [
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+        ]
+        self.headers: Mapping[str, str] = dict(self.pairs)
+        self.started = False
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._send_s = send_s
+        state: dict[str, Any] = scope.get("state", {})
+        self._transport: asyncio.Transport | None = state.get(TRANSPORT)
+
+    @property
+    def target(self) -> str:
+        """Path and query as they stood in the request line."""
+        raw: bytes = self._scope.get("raw_path") or self.path.encode()
+        query: bytes = self._scope["query_string"]
+        return (raw + b"?" + query if query else raw).decode("latin-1")
+
+    @property
+    def gone(self) -> bool:
+        return self._transport is not None and self._transport.is_closing()
+
+    def asgi(self) -> tuple[Scope, Receive, Send]:
+        """For an ASGI application that answers instead."""
+        return self._scope, self._receive, self._send
+
+    async def body(self, limit: int, within_s: float) -> bytes:
+        """Read the body.
+
+        Raises:
+            BodyTooLarge: it is over `limit` bytes.
+            ClientGone: it did not come whole within `within_s`.
+        """
+        if int(self.headers.get("content-length") or 0) > limit:
+            raise BodyTooLarge
+        body = bytearray()
+        with anyio.move_on_after(within_s):
+            while True:
+                message = await self._receive()
+                if message["type"] != "http.request":
+                    raise ClientGone
+                body += message.get("body", b"")
+                if len(body) > limit:
+                    raise BodyTooLarge
+                if not message.get("more_body", False):
+                    return bytes(body)
+        await self.drop()
+        raise ClientGone
+
+    async def until_gone(self) -> None:
+        """Wait until the connection is closed; only after `body`."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def start(self, status: int, headers: Iterable[Header]) -> None:
+        self.started = True
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        await self._put({"type": "http.response.start", "status": status, "headers": raw})
+
+    async def write(self, data: bytes) -> None:
+        await self._put({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def finish(self, data: bytes = b"") -> None:
+        await self._put({"type": "http.response.body", "body": data, "more_body": False})
+
+    async def whole(self, status: int, body: bytes, headers: Iterable[Header] = JSON) -> None:
+        """Answer at once."""
+        await self.start(status, [*headers, ("content-length", str(len(body)))])
+        await self.finish(body)
+
+    async def whole_json(self, status: int, value: object) -> None:
+        await self.whole(status, msgspec.json.encode(value))
+
+    async def drop(self) -> None:
+        """Close the connection in the middle, behind what was sent and without its end."""
+        if self._transport is None:
+            return
+        self._transport.close()
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSE_S) as waiting:
+            await self.until_gone()
+        if waiting.cancelled_caught:
+            self._transport.abort()  # the client does not take what was sent before
+
+    async def _put(self, message: dict[str, Any]) -> None:
+        if self.gone:
+            raise ClientGone
+        with anyio.move_on_after(self._send_s) as waiting:
+            await self._send(message)
+        if waiting.cancelled_caught:
+            if self._transport is not None:
+                self._transport.abort()  # a close would wait for what the client does not take
+            raise ClientGone
