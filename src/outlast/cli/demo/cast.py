@@ -1,0 +1,40 @@
+"""Who plays: an agent of an imaginary shop, with one tool that must not run twice and one that may."""
+
+import os
+from pathlib import Path
+
+import anyio
+
+from outlast.adapter import Agent
+from outlast.adapters.claude_code import ClaudeCode
+from outlast.tool import ToolIO, tool
+
+LEDGER_VARIABLE = "OUTLAST_DEMO_LEDGER"
+SETTLING_S = 1.5
+
+
+def ledger() -> Path:
+    """The file that stands for the outside world: one line for each card that was charged."""
+    return Path(os.environ[LEDGER_VARIABLE])
+
+
+@tool
+async def charge_card(io: ToolIO, order: str, cents: int) -> str:
+    """Charge the card of an order, in cents."""
+    with ledger().open("a", encoding="utf-8") as lines:
+        lines.write(f"{order} {cents}\n")
+    io.show("charged; waiting for the bank to settle\n")
+    await anyio.sleep(SETTLING_S)
+    return f"order {order}: {cents} cents charged"
+
+
+@tool(replay="safe")
+async def find_charges(io: ToolIO, order: str) -> list[int]:  # noqa: ARG001 - every tool is given io
+    """List what was charged for an order, in cents."""
+    if not ledger().exists():
+        return []
+    rows = [line.split() for line in ledger().read_text(encoding="utf-8").splitlines()]
+    return [int(cents) for found, cents in rows if found == order]
+
+
+agent = Agent("demo-shop", ClaudeCode(model="claude-sonnet-4-5"), tools=[charge_card, find_charges])

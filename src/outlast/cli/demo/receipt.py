@@ -1,0 +1,194 @@
+"""What the demo proves, counted outside: at the model's door, in the shop's ledger, in the log."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outlast.codec import decode_records
+from outlast.records import CallIntent, CallOutcome, Mirrored, Usage
+from outlast.testing.models import RequestRecord
+from outlast.world import Commit
+
+
+class ModelLine(msgspec.Struct):
+    """One model call of the turn."""
+
+    call: int
+    upstream: int
+    """Times it went to the provider."""
+    finished: int
+    """Times the provider finished the answer: exactly 1 is the promise."""
+    tokens: int
+    cost_usd: float
+
+
+class ToolLine(msgspec.Struct):
+    """One tool call of the turn."""
+
+    call: int
+    name: str
+    policy: str
+    status: str
+    effects: int | None = None
+    """Effects in the outside world, where the demo can count them."""
+
+
+class KillLine(msgspec.Struct):
+    """One SIGKILL."""
+
+    while_: str
+    worker: str
+    taken_over_by: str = ""
+    takeover_s: float = 0.0
+    """Kill to the other worker's first commit."""
+    recovery_s: float = 0.0
+    """Kill to the next thing that happens in the turn."""
+    finished_calls: int = 0
+    """Calls that starting over would have repeated."""
+    saved: Usage = Usage()
+
+
+class Receipt(msgspec.Struct):
+    """Everything at the end; `ok` only if every promise held."""
+
+    ok: bool
+    result: str
+    model_calls: list[ModelLine]
+    tools: list[ToolLine]
+    kills: list[KillLine]
+    saved: dict[str, Any]
+    cost_bytes: dict[str, int]
+    broken: list[str]
+
+
+def model_lines(
+    commits: Sequence[Commit], session: str, requests: Sequence[RequestRecord]
+) -> list[ModelLine]:
+    """The turn's model calls with what the model server saw of each."""
+    intents, outcomes = _calls(commits, session)
+    models = [intent for intent in intents if intent.kind == "model"]
+    lines: list[ModelLine] = []
+    for step, intent in enumerate(models):
+        seen = [record for record in requests if record.kind == "model" and record.step == step]
+        outcome = outcomes.get(intent.call)
+        usage = outcome.usage if outcome is not None and outcome.usage is not None else Usage()
+        tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+        finished = sum(record.outcome == "completed" for record in seen)
+        lines.append(ModelLine(intent.call, len(seen), finished, tokens, usage.cost_usd))
+    return lines
+
+
+def tool_lines(commits: Sequence[Commit], session: str, ledger: Path) -> list[ToolLine]:
+    """The turn's tool calls with their effects."""
+    intents, outcomes = _calls(commits, session)
+    charged = len(ledger.read_text(encoding="utf-8").splitlines()) if ledger.exists() else 0
+    return [
+        ToolLine(
+            intent.call,
+            intent.name,
+            intent.policy,
+            outcomes[intent.call].status if intent.call in outcomes else "open",
+            charged if intent.name == "charge_card" else None,
+        )
+        for intent in intents
+        if intent.kind == "tool"
+    ]
+
+
+def broken_promises(
+    lines: Sequence[ModelLine] | None, tools: Sequence[ToolLine], kills: Sequence[KillLine]
+) -> list[str]:
+    """Every promise that did not hold, as a sentence.
+
+    Args:
+        lines: None where the provider cannot be asked what it saw.
+    """
+    broken = [] if lines is None else _broken_model_calls(lines, kills)
+    for tool in tools:
+        if tool.policy == "never" and tool.effects is not None and tool.effects != 1:
+            broken.append(f"the never tool {tool.name} had {tool.effects} effects, not 1")
+        if tool.status == "open":
+            broken.append(f"tool call {tool.call} was left open")
+    if len(tools) < 3:
+        broken.append(f"the turn made {len(tools)} tool calls, not three")
+    if len(kills) != 3:
+        broken.append(f"{len(kills)} kills happened, not 3")
+    return broken
+
+
+def _broken_model_calls(lines: Sequence[ModelLine], kills: Sequence[KillLine]) -> list[str]:
+    broken = [
+        f"model call {line.call} was finished {line.finished} times by the provider, not once"
+        for line in lines
+        if line.finished != 1
+    ]
+    cut = sum(line.upstream - line.finished for line in lines)
+    streams = sum(kill.while_ == "the model streams" for kill in kills)
+    if cut > streams:
+        broken.append(f"{cut} unfinished requests went upstream, {streams} can be explained by kills")
+    if len(lines) < 4:
+        broken.append(f"the turn made {len(lines)} model calls, not four")
+    return broken
+
+
+def cost_bytes(commits: Sequence[Commit], world_file: Path, session: str) -> dict[str, int]:
+    """What the log takes up: bodies by part, and the whole file of the World."""
+    parts = {"log": 0, "mirror": 0}
+    for commit in commits:
+        records = decode_records(
+            commit.body, session=session, seq=commit.header.seq, format=commit.header.format
+        )
+        mirrored = sum(len(msgspec.json.encode(record)) for record in records if isinstance(record, Mirrored))
+        whole = sum(len(msgspec.json.encode(record)) for record in records) or 1
+        share = round(len(commit.body) * mirrored / whole)
+        parts["mirror"] += share
+        parts["log"] += len(commit.body) - share
+    files = [world_file, Path(f"{world_file}-wal")]
+    parts["world_file"] = sum(file.stat().st_size for file in files if file.exists())
+    return parts
+
+
+def _calls(commits: Sequence[Commit], session: str) -> tuple[list[CallIntent], dict[int, CallOutcome]]:
+    intents: list[CallIntent] = []
+    outcomes: dict[int, CallOutcome] = {}
+    for commit in commits:
+        for record in decode_records(
+            commit.body, session=session, seq=commit.header.seq, format=commit.header.format
+        ):
+            if isinstance(record, CallIntent):
+                intents.append(record)
+            elif isinstance(record, CallOutcome):
+                outcomes[record.call] = record
+    return intents, outcomes
+
+
+def receipt_text(receipt: Receipt) -> str:
+    """The receipt for people."""
+    lines = ["", "receipt", "  model calls      upstream  finished     tokens        cost"]
+    for line in receipt.model_calls:
+        lines.append(
+            f"    call {line.call:<10} {line.upstream:>8}  {line.finished:>8} {line.tokens:>10,}  ${line.cost_usd:>9.5f}"
+        )
+    lines.append("  tools                      policy   outcome    effects")
+    for tool in receipt.tools:
+        effects = "" if tool.effects is None else str(tool.effects)
+        lines.append(f"    call {tool.call:<3} {tool.name:18} {tool.policy:8} {tool.status:10} {effects:>7}")
+    lines.append(
+        "  kills                                          taken over   going on   finished calls kept"
+    )
+    for kill in receipt.kills:
+        lines.append(
+            f"    while {kill.while_:34} {kill.takeover_s * 1000:>8.0f} ms {kill.recovery_s:>8.2f} s   {kill.finished_calls}"
+        )
+    saved, cost = receipt.saved, receipt.cost_bytes
+    lines.append(
+        f"  saved against starting over at each kill: {saved['calls']} calls, {saved['tokens']:,} tokens, ${saved['usd']:.4f}"
+    )
+    lines.append(
+        f"  paid for it: {cost['log']:,} bytes of log, {cost['mirror']:,} bytes of mirror, {cost['world_file']:,} bytes on disk"
+    )
+    lines += [f"  BROKEN: {text}" for text in receipt.broken]
+    lines.append("  every promise held" if receipt.ok else "  a promise broke")
+    return "\n".join(lines)

@@ -1,0 +1,98 @@
+"""The processes of the demo: a scripted model, two workers, and the hand that kills them."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from outlast.cli.work import worker_argv
+from outlast.errors import HarnessError
+
+AGENT = "outlast.cli.demo.cast:agent"
+
+
+@dataclass
+class Player:
+    """One worker process, under its supervisor."""
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+    pid: int
+    """Of the worker itself."""
+
+
+@dataclass
+class Stage:
+    """Keeps two workers alive."""
+
+    directory: Path
+    world: str
+    environ: Mapping[str, str]
+    players: dict[str, Player] = field(default_factory=dict[str, Player])
+    _count: int = 0
+
+    async def enter(self) -> Player:
+        """Start one more worker and wait until it is ready."""
+        self._count += 1
+        name = f"worker-{self._count}"
+        errors = (self.directory / f"{name}.log").open("wb")
+        with errors:
+            process = subprocess.Popen(  # noqa: ASYNC220 - its first line is waited for in a thread
+                worker_argv(AGENT, "--world", self.world, "--name", name, "--json"),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=dict(self.environ),
+                start_new_session=True,
+            )
+        said = await anyio.to_thread.run_sync(_first_line, process)
+        if not said:
+            text = (self.directory / f"{name}.log").read_text(errors="replace")[-2000:]
+            raise HarnessError(harness="a demo worker", reason=f"it did not start: {text}")
+        player = Player(name, process, int(msgspec.json.decode(said)["pid"]))
+        self.players[name] = player
+        return player
+
+    def kill(self, name: str) -> float:
+        """SIGKILL a worker. Returns when, on the clock that never jumps."""
+        player = self.players.pop(name)
+        when = time.monotonic()
+        os.kill(player.pid, signal.SIGKILL)
+        player.process.wait(20)
+        return when
+
+    def leave(self) -> None:
+        """End every worker that is left."""
+        for player in self.players.values():
+            player.process.send_signal(signal.SIGINT)
+        for player in self.players.values():
+            try:
+                player.process.wait(10)
+            except subprocess.TimeoutExpired:
+                player.process.kill()
+                player.process.wait()
+
+
+def _first_line(process: "subprocess.Popen[bytes]") -> bytes:
+    return b"" if process.stdout is None else process.stdout.readline()
+
+
+@asynccontextmanager
+async def staged(stage: Stage, workers: int = 2) -> AsyncIterator[Stage]:
+    """`workers` workers, ended when the context ends."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(workers):
+                tasks.start_soon(stage.enter)
+        yield stage
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(stage.leave)

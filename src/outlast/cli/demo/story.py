@@ -1,0 +1,116 @@
+"""The story: one turn, three kills, told as it happens."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from outlast.cli.demo.receipt import KillLine
+from outlast.cli.demo.stage import Stage
+from outlast.records import Usage
+from outlast.records.events import Event
+
+WHILE_STREAMING = "the model streams"
+WHILE_TOOL = "a never tool runs"
+BETWEEN = "nothing runs, between two calls"
+
+
+@dataclass
+class Director:
+    """Watches the turn and kills the advancing worker at three moments."""
+
+    stage: Stage
+    ledger: Path
+    say: Callable[[str], None]
+    kills: list[KillLine] = field(default_factory=list[KillLine])
+    _worker: str = ""
+    _killed_at: float = 0.0
+    _names: dict[int, str] = field(default_factory=dict[int, str])
+    _kinds: dict[int, str] = field(default_factory=dict[int, str])
+    _finished: list[Usage] = field(default_factory=list[Usage])
+    _finished_calls: int = 0
+
+    async def watch(self, event: Event) -> None:
+        """Take in an event; maybe kill."""
+        self._remember(event)
+        self._measure(event)
+        moment = self._moment(event)
+        if moment is not None and all(kill.while_ != moment for kill in self.kills) and self._is_ours():
+            await self._kill(moment)
+
+    def _is_ours(self) -> bool:
+        return self._worker in self.stage.players
+
+    def _remember(self, event: Event) -> None:
+        match event.kind:
+            case "attempt.opened":
+                self._worker = str(event.facts.get("worker", ""))
+            case "call.opened":
+                self._names[event.call] = event.name
+                self._kinds[event.call] = str(event.facts.get("kind", ""))
+            case "call.settled":
+                self._finished_calls += 1
+                if event.usage is not None:
+                    self._finished.append(event.usage)
+            case _:
+                pass
+
+    def _measure(self, event: Event) -> None:
+        """After a kill: when did another worker take over, when did the turn go on?"""
+        if not self.kills or self.kills[-1].recovery_s or not self._killed_at:
+            return
+        kill, since = self.kills[-1], time.monotonic() - self._killed_at
+        if event.kind == "attempt.opened":
+            kill.taken_over_by, kill.takeover_s = self._worker, round(since, 4)
+            self.say(f"    ✚ {self._worker} took over after {since * 1000:.0f} ms and reads the log")
+        elif kill.taken_over_by and event.kind in {
+            "call.opened",
+            "call.text",
+            "call.started",
+            "call.settled",
+        }:
+            kill.recovery_s = round(since, 3)
+
+    def _moment(self, event: Event) -> str | None:
+        model = self._kinds.get(event.call) == "model"
+        if event.kind == "call.text" and model and event.offset > 60 and self._finished_calls >= 2:
+            return WHILE_STREAMING
+        if (
+            event.kind == "call.output"
+            and self._names.get(event.call) == "charge_card"
+            and self.ledger.exists()
+        ):
+            return WHILE_TOOL
+        if event.kind == "call.settled" and self._names.get(event.call) == "find_charges":
+            return BETWEEN
+        return None
+
+    async def _kill(self, moment: str) -> None:
+        spent = Usage()
+        for usage in self._finished:
+            spent = spent + usage
+        line = KillLine(while_=moment, worker=self._worker, finished_calls=self._finished_calls, saved=spent)
+        self.kills.append(line)
+        self.say(f"    ✖ kill -9 {self._worker} while {moment}")
+        self._killed_at = self.stage.kill(self._worker)
+        await self.stage.enter()
+
+
+def saved_by(kills: Sequence[KillLine]) -> dict[str, float | int]:
+    """What starting over at each kill would have repeated."""
+    total = Usage()
+    for kill in kills:
+        total = total + kill.saved
+    tokens = total.input_tokens + total.output_tokens + total.cache_read_tokens + total.cache_write_tokens
+    return {
+        "calls": sum(kill.finished_calls for kill in kills),
+        "tokens": tokens,
+        "usd": round(total.cost_usd, 6),
+    }
+
+
+def teller(*, quiet: bool) -> Callable[[str], None]:
+    """Where the story goes: standard output, or standard error when that belongs to JSON."""
+    return lambda text: click.echo(text, err=quiet)
