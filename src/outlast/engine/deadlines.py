@@ -6,6 +6,7 @@ import stat
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from outlast.engine.supervisor import (
     DEADLINE_BYTES,
@@ -14,7 +15,11 @@ from outlast.engine.supervisor import (
     SUPERVISOR_PID_VARIABLE,
 )
 
-SUPERVISION_VARIABLES = (DEADLINE_FD_VARIABLE, SUPERVISOR_PID_VARIABLE, SUPERVISOR_LOCK_VARIABLE)
+SUPERVISION_VARIABLES: Final[tuple[str, ...]] = (
+    DEADLINE_FD_VARIABLE,
+    SUPERVISOR_PID_VARIABLE,
+    SUPERVISOR_LOCK_VARIABLE,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from outlast.clock import Clock
 from outlast.engine.deadlines import write_deadline
 from outlast.errors import WorldUnavailable
 
-_CLOSE_S: Final = 2.0
 _WEDGED: Final = "the event loop did not respond for half a lease"
 
 
@@ -27,6 +26,7 @@ class Keeper:
     * It renews only while the loop has beaten within half of `ttl_s`: a wedged worker loses its leases. A
       loop that comes back before the deadline keeps them.
     * A World that cannot be reached is asked again until the deadline.
+    * Closing waits at most a third of `ttl_s` for a renewal under way, whose answer then counts for nothing.
     * When the leases are lost it stops for good and calls `on_lost(cause)` once, on the event loop.
     """
 
@@ -123,7 +123,7 @@ class Keeper:
         if self._next_beat is not None:
             self._next_beat.cancel()
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._thread.join, _CLOSE_S)
+            await anyio.to_thread.run_sync(self._thread.join, self._ttl_s / 3)
 
     def _beat_and_again(self) -> None:
         self.beat()

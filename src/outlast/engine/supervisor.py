@@ -291,15 +291,16 @@ class Supervisor:
         if self._status is None:
             send(self._child, signal.SIGKILL)
         complain_ns = self._machine.now_ns() + _STUBBORN_NS
-        pause_s = 0.0005
+        pause_s, longest_s = 0.0005, 0.005  # short: one that forks and exits all the time has to be caught
         while not self._reap():
             refused = self._machine.kill_tree(self._child)
             if self._reap():
                 return
             time.sleep(pause_s)
-            pause_s = min(pause_s * 2, 0.05)
+            pause_s = min(pause_s * 2, longest_s)
             if self._machine.now_ns() > complain_ns:
                 complain_ns += 60 * _STUBBORN_NS
+                longest_s = 0.1
                 say(f"processes that do not die hold {self._options.lock} (no permission to kill: {refused})")
 
 
