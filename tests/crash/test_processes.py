@@ -21,14 +21,17 @@ pytestmark = [
 ]
 
 OWNER = """
-import os, sys, anyio
+import os, socket, sys, anyio
 from pathlib import Path
 from outlast.engine.processes import start_supervised
 async def own():
     async with await start_supervised(sys.argv[3:], lock=Path(sys.argv[1]), ttl_s=60):
         if sys.argv[2] == "forks" and os.fork() == 0:
-            import signal
-            signal.pause()
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(sys.argv[-2])
+            connection.sendall(b"fork")
+            connection.recv(1)
+            os._exit(0)
         await anyio.sleep_forever()
 anyio.run(own)
 """
@@ -132,6 +135,8 @@ async def test_a_deadline_that_passes_kills_and_a_later_one_keeps(grove: Grove) 
 async def test_a_tree_dies_with_its_owner_even_if_a_fork_of_it_lives(grove: Grove, forks: str) -> None:
     owner = grove.start([sys.executable, "-c", OWNER, str(grove.lock), forks, *grove.program()])
     members = await gather(grove)
+    if forks:
+        await anyio.to_thread.run_sync(grove.gather, "fork")
     os.kill(owner.pid, signal.SIGKILL)
     assert all(member.dies() for member in members)
     with anyio.fail_after(LIMIT_S):
