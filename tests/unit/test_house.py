@@ -1,6 +1,7 @@
 """What the house promises about itself: what is named is documented, and what is documented exists."""
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from outlast import errors
 from outlast.gate import Point
+from outlast.settings import SETTINGS, Settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -37,6 +39,11 @@ def test_every_point_is_documented_and_every_documented_point_exists() -> None:
 def test_every_error_is_documented_and_every_documented_error_exists() -> None:
     existing = {name for name, value in vars(errors).items() if _is_error(value)} - {"OutlastError"}
     assert _names_in_first_column("reference/errors.md") == existing
+
+
+def test_every_setting_is_documented_and_every_documented_setting_exists() -> None:
+    existing = {field.name for field in dataclasses.fields(Settings)}
+    assert _names_in_first_column("reference/settings.md") == existing == set(SETTINGS)
 
 
 def test_a_module_fits_one_reading() -> None:
