@@ -176,7 +176,13 @@ class Calls(Protocol):
         ...
 
     def result_of(self, harness_id: str) -> ToolResult | None:
-        """What the log says of a settled tool call of the open turn, or what earlier turns were told."""
+        """What the model must read of this tool call, where the harness may say otherwise: calls in doubt, interrupted
+        or cancelled, of this turn or earlier ones, and what `correct` was given. The gateway puts it into every request."""
+        ...
+
+    def correct(self, harness_id: str, result: ToolResult) -> None:
+        """The harness may tell the result of this settled call otherwise (it was denied a second run, say): from now on
+        the model reads `result`."""
         ...
 
     def intent_of(self, harness_id: str) -> CallIntent | None: ...
@@ -366,6 +372,10 @@ class Attempt(Protocol):
 
     async def mirrored(self) -> Mapping[str, Sequence[str]]:
         """Every mirrored file of the session: path below HOME to its lines."""
+        ...
+
+    async def requests(self) -> Mapping[str, Sequence[Any]]:
+        """The canonical messages of the newest model request of each lane of the turn."""
         ...
 
     async def settle(self, call: int, result: ToolResult) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from outlast.adapter import Agent, Gateway, Places, Processes, ToolResult
 from outlast.clock import Clock
+from outlast.codec import ModelRequest, read_messages, request_of
 from outlast.engine.calls import AttemptCalls
 from outlast.engine.context import Context
 from outlast.engine.steers import AttemptSteers
@@ -114,3 +115,11 @@ class EngineAttempt:
             for number, state in self.turn.calls.items()
             if state.intent.kind == "model" and state.outcome is not None and state.outcome.status == "ok"
         }
+
+    async def requests(self) -> Mapping[str, Sequence[Any]]:
+        newest: dict[str, ModelRequest] = {}
+        for state in self.turn.calls.values():
+            request = request_of(state.intent)
+            if request is not None:
+                newest[state.intent.lane] = request
+        return {lane: (await read_messages(request, self._context.blobs))[1] for lane, request in newest.items()}

@@ -37,7 +37,7 @@ class AttemptCalls:
         self._running: dict[int, asyncio.Task[ToolResult]] = {}
         self._offsets: dict[tuple[int, str], int] = {}
         self._results: dict[int, ToolResult] = {}
-        self._told: dict[str, ToolResult] = {}
+        self._corrections: dict[str, ToolResult] = {}
         self.may_run: set[int] = set()
         """Calls of earlier attempts that the recovery plan lets run."""
 
@@ -210,6 +210,8 @@ class AttemptCalls:
         )
         landed = context.writer.append(outcome, packer=packer)
         self._results[intent.call] = result
+        if intent.harness_id and result.status in {"in_doubt", "interrupted", "cancelled"}:
+            self._corrections[intent.harness_id] = result
         await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
         await context.writer.durable(landed)
         await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy=intent.policy)
@@ -223,18 +225,18 @@ class AttemptCalls:
         return known or ToolResult("error", NOT_GRANTED)
 
     async def recall(self) -> None:
-        """Read the results of all settled tool calls, so that `result_of` has them."""
+        """Read the results of all settled tool calls, and what earlier turns were told."""
         for state in self._context.turn.calls.values():
             if state.intent.kind == "tool" and state.outcome is not None:
                 await self._result(state)
         for harness_id, payload in self._context.writer.state.told.items():
-            self._told[harness_id] = ToolResult("in_doubt", await self._context.value(payload))
+            self._corrections[harness_id] = ToolResult("in_doubt", await self._context.value(payload))
 
     def result_of(self, harness_id: str) -> ToolResult | None:
-        state = self.index.of_harness(harness_id)
-        if state is None:
-            return self._told.get(harness_id)
-        return self._results.get(state.intent.call) if state.outcome is not None else None
+        return self._corrections.get(harness_id)
+
+    def correct(self, harness_id: str, result: ToolResult) -> None:
+        self._corrections[harness_id] = result
 
     def intent_of(self, harness_id: str) -> CallIntent | None:
         state = self.index.of_harness(harness_id)

@@ -81,6 +81,12 @@ class Context:
         found = await self.world.get_many(self.session, [payload.ref])
         return unsqueeze(found[payload.ref])
 
+    async def blobs(self, names: Sequence[str]) -> Mapping[str, bytes]:
+        """The stored bytes of blobs, also of those that are not in the World yet."""
+        fresh = {name: self.writer.unlanded[name] for name in names if name in self.writer.unlanded}
+        rest = [name for name in names if name not in fresh]
+        return {**fresh, **(await self.world.get_many(self.session, rest) if rest else {})}
+
     def carry_steers(self, steers: Sequence[TakenSteer]) -> None:
         """The next model intent carries these steers."""
         self._steers.extend(steers)
