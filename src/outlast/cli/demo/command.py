@@ -24,6 +24,7 @@ from outlast.cli.demo.receipt import (
 from outlast.cli.demo.stage import Stage, staged
 from outlast.cli.demo.story import Director, saved_by, teller
 from outlast.cli.exits import Exit
+from outlast.cli.extras import fetch
 from outlast.cli.machine import machine_id
 from outlast.cli.options import Setup, perform
 from outlast.cli.printer import Printer
@@ -60,6 +61,7 @@ def demo(real: bool, keep: Path | None, harness: str, kind: str, json: bool) -> 
     async def body(setup: Setup) -> int:
         if (harness, kind) != ("claude-code", "sqlite"):
             raise BadInput(detail=f"There is no demo for harness {harness!r} on World {kind!r} yet.")
+        fetch("claude-code", "claude_agent_sdk", "Claude Code")
         with tempfile.TemporaryDirectory(prefix="outlast-demo-") as temporary:
             directory = (keep or Path(temporary)).absolute()
             directory.mkdir(parents=True, exist_ok=True)
