@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from outlast import errors
+from outlast.cli.exits import Exit
+from outlast.cli.main import main
 from outlast.gate import Point
 from outlast.settings import SETTINGS, Settings
 
@@ -44,6 +46,15 @@ def test_every_error_is_documented_and_every_documented_error_exists() -> None:
 def test_every_setting_is_documented_and_every_documented_setting_exists() -> None:
     existing = {field.name for field in dataclasses.fields(Settings)}
     assert _names_in_first_column("reference/settings.md") == existing == set(SETTINGS)
+
+
+def test_every_command_is_documented_and_every_documented_command_exists() -> None:
+    assert _names_in_first_column("reference/commands.md") == set(main.commands)
+
+
+def test_every_exit_status_is_documented() -> None:
+    text = (ROOT / "docs/reference/commands.md").read_text()
+    assert {int(status) for status in re.findall(r"^\| (\d+) ", text, re.MULTILINE)} == {*Exit, 130}
 
 
 def test_a_module_fits_one_reading() -> None:
