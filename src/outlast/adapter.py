@@ -273,15 +273,16 @@ class Dialogue(Protocol):
         """Its hooks say hello before its first model request; without the hello no model request is let through."""
         ...
 
-    def lane_of(self, headers: Mapping[str, str]) -> str:
-        """`main`, or a text that is the same for all requests of one sub-agent in this attempt. Header names are lower-case."""
+    def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
+        """`main`; `side:` and a word for requests beside the conversation (a compaction); or a text that is the same for
+        all requests of one sub-agent in this attempt. Header names are lower-case."""
         ...
 
     def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request without what the harness adds by being resumed: what would have been sent had nobody died."""
         ...
 
-    def complaint(self, request: Mapping[str, Any]) -> str | None:
+    def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
         """Why this request must not go upstream (tools of ours are missing, say), or None."""
         ...
 

@@ -116,12 +116,14 @@ def understand(request: Mapping[str, Any]) -> Understood:
         match=digest(b"anthropic", canonical(frame), canonical(messages)),
         frame=frame,
         messages=messages,
-        results=[
-            str(block.get("tool_use_id", ""))
+        results={
+            str(block.get("tool_use_id", "")): ToolResult(
+                "error" if block.get("is_error") else "ok", block.get("content", "")
+            )
             for message in newest
             for block in message["content"]
             if block.get("type") == "tool_result"
-        ],
+        },
         newest=list(_said(newest)),
         earlier=list(_said(messages[: answered + 1])),
     )

@@ -40,8 +40,8 @@ class Understood:
     match: str
     frame: Mapping[str, Any]
     messages: Sequence[Any]
-    results: Sequence[str]
-    """Call ids of the tool results since the last answer."""
+    results: Mapping[str, ToolResult]
+    """The tool results since the last answer, by call id, as the harness words them."""
     newest: Sequence[str]
     """What the user said since the last answer."""
     earlier: Sequence[str]

@@ -67,8 +67,9 @@ class Journal:
             raise _Answered(error(door.dialect, 400, f"This is no request: {reason}")) from None
         mended = door.dialect.mend(door.dialogue.strip(request), door.attempt.calls.result_of)
         understood = door.dialect.understand(mended)
-        _check(door, mended, understood)
-        lane = door.dialogue.lane_of(http.headers)
+        lane = door.dialogue.lane_of(http.headers, mended)
+        _check(door, lane, mended, understood)
+        await _settle_untold(door, understood)
         if lane == MAIN:
             _carry_steers(door, understood)
         same = mended is request or mended == request
@@ -119,9 +120,9 @@ async def _end(http: Http, whole: Whole) -> None:
         return
 
 
-def _check(door: OpenDoor, request: Mapping[str, Any], understood: Understood) -> None:
+def _check(door: OpenDoor, lane: str, request: Mapping[str, Any], understood: Understood) -> None:
     """Refuse a request that shows that one of the gates before a tool is gone."""
-    complaint = door.dialogue.complaint(request)
+    complaint = door.dialogue.complaint(lane, request)
     if complaint is not None:
         raise _Answered(refused(door.dialect, complaint))
     calls = door.attempt.calls
@@ -138,3 +139,9 @@ def _carry_steers(door: OpenDoor, understood: Understood) -> None:
             continue
         if any(text in said for said in understood.newest):
             door.attempt.steers.carried(steer.input)
+
+
+async def _settle_untold(door: OpenDoor, understood: Understood) -> None:
+    """Settle calls of which only this request tells how they ended: those that no hook saw begin or end."""
+    for harness_id, result in understood.results.items():
+        await door.attempt.calls.settle_tool(harness_id, result)
