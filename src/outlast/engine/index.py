@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from outlast.fold import CallState, TurnState
 
 MAIN = "main"
+SIDE = "side:"
+"""Begins the names of lanes beside the conversation, which are kept as the harness's adapter names them."""
 
 
 class CallIndex:
@@ -89,7 +91,7 @@ class CallIndex:
         A sub-agent that begins anew has a new name in the harness; it is known by its first request. Lanes of
         sub-agents are named in order: `sub1`, `sub2` …
         """
-        known = self._lanes.get(said)
+        known = said if said.startswith(SIDE) else self._lanes.get(said)
         if known is None:
             known = self._lanes[said] = self._old_lane(match) or f"sub{len(self.sub_lanes()) + 1}"
         return known

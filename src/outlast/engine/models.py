@@ -121,7 +121,7 @@ class ModelCalls:
     async def _spawner(self, lane: str, ask: ModelAsk) -> int:
         """The open tool call that began the sub-agent of `lane`: the one whose prompt its first request holds."""
         first = self._index.first_of(lane)
-        if lane == MAIN or first is not None:
+        if not lane.startswith("sub") or first is not None:
             return 0 if first is None else first.intent.asked_by
         calls = self._context.turn.calls.values()
         taken = {state.intent.asked_by for state in calls if state.intent.kind == "model"}
