@@ -4,15 +4,16 @@ A body is the JSON list of its records, compressed (Zstandard, RFC 8878) when th
 number tells which. Blobs are stored the same way under the hash of their plain bytes.
 """
 
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from outlast.errors import BadPayload, FormatTooNew, LogBroken
+from outlast.errors import BadPayload, BlobBroken, FormatTooNew, LogBroken
 from outlast.ids import blob_hash
-from outlast.records import FORMAT, AnyInput, AnyRecord, Payload
+from outlast.records import FORMAT, AnyInput, AnyRecord, CallIntent, Payload
 from outlast.records.events import LiveDelta
 
 if sys.version_info >= (3, 14):
@@ -20,20 +21,31 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+_Value = TypeVar("_Value")
+
 INLINE_LIMIT: Final = 8 * 1024
 """Bytes of JSON up to which a value stands in its record; longer ones become blobs."""
 NODE: Final = 64
-"""Messages per node of a conversation: a long list costs its new text and at most 63 hashes."""
+"""Names per node of a conversation: a long list costs its new text and at most 63 names for each level of nodes."""
 PAYLOAD_LIMIT: Final = 32 * 1024 * 1024
 """Bytes of JSON that one value may have."""
+DEPTH_LIMIT: Final = 200
+"""Lists and objects within one another. Far below what a decoder can walk, however deep the stack it is called on:
+what could be written can be read."""
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _WORTH: Final = 256
 _LEVEL: Final = 3
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+_TOO_DEEP: Final = f"it is nested more than {DEPTH_LIMIT} levels deep"
+_NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 _records = msgspec.json.Decoder(list[AnyRecord])
 _input = msgspec.json.Decoder(AnyInput)
 _delta = msgspec.json.Decoder(LiveDelta)
+_node = msgspec.json.Decoder(list[str])
+_frame = msgspec.json.Decoder(dict[str, Any])
+_message = msgspec.json.Decoder(Any)
 _encoder = msgspec.json.Encoder()
 _sorted = msgspec.json.Encoder(order="sorted")
 
@@ -41,35 +53,77 @@ _sorted = msgspec.json.Encoder(order="sorted")
 class ModelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """A model request as a record holds it: hashes only, so that a conversation costs its new text.
 
-    `nodes` name blobs that are JSON lists of exactly `NODE` message hashes; `tail` names the messages after them.
-    `frame` is everything of the request but its messages.
+    In the order of the conversation: `upper` from its last level to its first, then `nodes`, then `tail`. Every level
+    holds fewer than `NODE` names, so a request is small whatever the length of its conversation.
     """
 
     frame: str
+    """The blob with everything of the request but its messages."""
     nodes: tuple[str, ...] = ()
+    """Blobs that are JSON lists of exactly `NODE` names of messages."""
     tail: tuple[str, ...] = ()
+    """The messages after them, each a blob."""
+    upper: tuple[tuple[str, ...], ...] = ()
+    """Level by level: blobs that are JSON lists of exactly `NODE` names of blobs of the level below; the level below
+    the first is that of `nodes`."""
+
+
+GetBlobs: TypeAlias = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
+"""Stored bytes by name, as `outlast.world.Blobs.get_many` gives them for one session."""
 
 
 def to_json(value: object, *, what: str) -> bytes:
-    """The JSON text of `value`.
+    """The JSON text of `value`; NaN and the infinities become null, as ECMAScript's `JSON.stringify` has it.
 
     Raises:
         BadPayload: it is not JSON, holds text that is not Unicode, is nested too deeply, or is too large.
     """
-    try:
-        text = _encoder.encode(value)
-    except UnicodeEncodeError:
-        raise BadPayload(what=what, reason="it holds half of a surrogate pair, which is not Unicode text") from None
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise BadPayload(what=what, reason=str(error) or type(error).__name__) from None
-    if len(text) > PAYLOAD_LIMIT:
-        raise BadPayload(what=what, reason=f"{len(text):,} bytes of JSON are more than {PAYLOAD_LIMIT:,}")
-    return text
+    return _bounded(_encode(_encoder, value, what), what)
 
 
 def canonical(value: object) -> bytes:
-    """JSON with sorted keys and no white space: equal values have equal bytes."""
-    return _sorted.encode(value)
+    """The one JSON text of `value`: keys sorted, no white space.
+
+    Raises:
+        BadPayload: it is not JSON, or holds text that is not Unicode.
+    """
+    return _encode(_sorted, value, "The value")
+
+
+def _encode(encoder: msgspec.json.Encoder, value: object, what: str) -> bytes:
+    try:
+        return encoder.encode(value)
+    except UnicodeEncodeError:
+        reason = "it holds half of a surrogate pair, which is not Unicode text"
+    except RecursionError:
+        reason = _TOO_DEEP
+    except (TypeError, ValueError, OverflowError) as error:
+        reason = str(error) or type(error).__name__
+    raise BadPayload(what=what, reason=reason)
+
+
+def _bounded(text: bytes, what: str) -> bytes:
+    if len(text) > PAYLOAD_LIMIT:
+        raise BadPayload(what=what, reason=f"{len(text):,} bytes of JSON are more than {PAYLOAD_LIMIT:,}")
+    return _shallow(text, what)
+
+
+def _shallow(text: bytes, what: str) -> bytes:
+    if _too_deep(text):
+        raise BadPayload(what=what, reason=_TOO_DEEP)
+    return text
+
+
+def _too_deep(text: bytes) -> bool:
+    """Whether lists and objects stand more than `DEPTH_LIMIT` deep; between that and its double either may be said."""
+    if text.count(b"[") + text.count(b"{") <= DEPTH_LIMIT:
+        return False
+    brackets = _STRING.sub(b"", text).translate(None, _NO_BRACKET)
+    for _ in range(DEPTH_LIMIT):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets)
 
 
 def squeeze(data: bytes) -> bytes:
@@ -81,12 +135,24 @@ def squeeze(data: bytes) -> bytes:
 
 
 def unsqueeze(data: bytes) -> bytes:
-    """What `squeeze` was given."""
-    return zstd.decompress(data) if data.startswith(_MAGIC) else data
+    """What `squeeze` was given.
+
+    Raises:
+        BlobBroken: it was not made by `squeeze`, or is torn.
+    """
+    try:
+        return zstd.decompress(data) if data.startswith(_MAGIC) else data
+    except zstd.ZstdError as error:
+        raise BlobBroken(reason=str(error)) from None
 
 
 def encode_records(records: Sequence[AnyRecord]) -> bytes:
-    return squeeze(_encoder.encode(records))
+    """The body of a commit.
+
+    Raises:
+        BadPayload: settings, evidence or a text in a record is not JSON.
+    """
+    return squeeze(_shallow(_encode(_encoder, records, "A record"), "A record"))
 
 
 def decode_records(body: bytes, *, session: str, seq: int, format: int) -> list[AnyRecord]:  # noqa: A002 - the header's word
@@ -100,23 +166,42 @@ def decode_records(body: bytes, *, session: str, seq: int, format: int) -> list[
         raise FormatTooNew(session=session, found=format, known=FORMAT)
     try:
         return _records.decode(unsqueeze(body))
-    except (msgspec.MsgspecError, zstd.ZstdError) as error:
+    except (msgspec.MsgspecError, BlobBroken, RecursionError) as error:
         raise LogBroken(session=session, seq=seq, reason=str(error)) from None
 
 
 def encode_input(value: AnyInput) -> bytes:
-    return _encoder.encode(value)
+    """The body of an input.
+
+    Raises:
+        BadPayload: its text is not Unicode, or too long.
+    """
+    return _bounded(_encode(_encoder, value, "The text"), "The text")
 
 
 def decode_input(body: bytes) -> AnyInput:
-    return _input.decode(body)
+    """What `encode_input` was given.
+
+    Raises:
+        msgspec.MsgspecError: nobody can read it.
+    """
+    try:
+        return _input.decode(body)
+    except RecursionError:
+        raise msgspec.DecodeError(_TOO_DEEP) from None
 
 
 def encode_delta(delta: LiveDelta) -> bytes:
+    """The body of a delta."""
     return _encoder.encode(delta)
 
 
 def decode_delta(body: bytes) -> LiveDelta:
+    """What `encode_delta` was given.
+
+    Raises:
+        msgspec.MsgspecError: nobody can read it.
+    """
     return _delta.decode(body)
 
 
@@ -128,15 +213,52 @@ def record_refs(records: Iterable[AnyRecord]) -> tuple[str, ...]:
             payload = cast("Payload", getattr(record, field))
             if payload.ref:
                 found[payload.ref] = None
-        request = _request_of(record)
+        request = request_of(record)
         if request is not None:
-            found.update(dict.fromkeys((request.frame, *request.nodes, *request.tail)))
+            levels = (*reversed(request.upper), request.nodes, request.tail)
+            found.update(dict.fromkeys((request.frame, *(name for level in levels for name in level))))
     return tuple(found)
 
 
 def request_of(record: AnyRecord) -> ModelRequest | None:
     """The request of a model call's intent, None for every other record."""
-    return _request_of(record)
+    if (
+        not isinstance(record, CallIntent)
+        or record.kind != "model"
+        or not record.match
+        or record.arguments.ref
+    ):
+        return None
+    return msgspec.json.decode(record.arguments.json, type=ModelRequest)
+
+
+async def read_messages(request: ModelRequest, get_blobs: GetBlobs) -> tuple[dict[str, Any], list[Any]]:
+    """The frame and the messages of a request, in as many round trips as it has levels.
+
+    Raises:
+        BlobBroken: a blob is not what `Packer.request` wrote.
+    """
+    names: list[str] = []
+    for level in (*reversed(request.upper), request.nodes):
+        nodes = await _values([*names, *level], get_blobs, _node)
+        names = [name for node in nodes for name in node]
+    frames = await _values([request.frame], get_blobs, _frame)
+    return frames[0], await _values([*names, *request.tail], get_blobs, _message)
+
+
+async def _values(
+    names: Sequence[str], get_blobs: GetBlobs, decoder: "msgspec.json.Decoder[_Value]"
+) -> list[_Value]:
+    """The JSON values of blobs, in order; each is fetched once, however often it is named."""
+    if not names:
+        return []
+    unique = list(dict.fromkeys(names))
+    found = await get_blobs(unique)
+    try:
+        values = {name: decoder.decode(unsqueeze(found[name])) for name in unique}
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BlobBroken(reason=str(error)) from None
+    return [values[name] for name in names]
 
 
 class Packer:
@@ -172,11 +294,24 @@ class Packer:
         return Payload(ref=self.blob(json), size=len(json))
 
     def request(self, frame: Mapping[str, Any], messages: Sequence[Any]) -> ModelRequest:
-        """A model request as hashes: `frame` without its messages, and each message by itself."""
-        names = [self.blob(canonical(message)) for message in messages]
-        full = len(names) - len(names) % NODE
-        nodes = tuple(self.blob(_encoder.encode(names[at : at + NODE])) for at in range(0, full, NODE))
-        return ModelRequest(self.blob(canonical(frame)), nodes, tuple(names[full:]))
+        """A model request as hashes: `frame` without its messages, and each message by itself.
+
+        Raises:
+            BadPayload: a part of it cannot be written as JSON.
+        """
+        names = [self._part(message, "A message of the request") for message in messages]
+        levels: list[tuple[str, ...]] = []
+        while names:
+            full = len(names) - len(names) % NODE
+            levels.append(tuple(names[full:]))
+            names = [self.blob(_encoder.encode(names[at : at + NODE])) for at in range(0, full, NODE)]
+        tail, nodes, *upper = [*levels, (), ()]
+        return ModelRequest(
+            self._part(frame, "The frame of the request"), nodes, tail, tuple(upper[: len(levels) - 2])
+        )
+
+    def _part(self, value: object, what: str) -> str:
+        return self.blob(_bounded(_encode(_sorted, value, what), what))
 
 
 def _payload_fields(kind: type) -> tuple[str, ...]:
@@ -184,10 +319,3 @@ def _payload_fields(kind: type) -> tuple[str, ...]:
 
 
 _PAYLOAD_FIELDS: Final = {kind: _payload_fields(kind) for kind in AnyRecord.__args__}
-
-
-def _request_of(record: AnyRecord) -> ModelRequest | None:
-    if getattr(record, "kind", "") != "model" or not getattr(record, "match", ""):
-        return None
-    arguments = cast("Payload", getattr(record, "arguments"))  # noqa: B009 - narrowed by the two lines above
-    return msgspec.json.decode(arguments.json, type=ModelRequest) if not arguments.ref else None

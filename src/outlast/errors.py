@@ -17,6 +17,7 @@
     │   └── WorldForeign · WorldTooNew · WorldReadOnly · WorldFull
     ├── FormatTooNew                  written by a newer outlast
     ├── LogBroken                     a log says what no outlast writes
+    │   └── BlobBroken                stored bytes cannot be read back
     ├── HarnessError                  the agent program cannot be started or driven
     │   └── HarnessMissing · UnsupportedPlatform
     └── ModelCallFailed               the provider answered with an error
@@ -59,13 +60,11 @@ class BadInput(OutlastError):
 
 
 class BadSessionId(BadInput):
-    text = (
-        "{session!r} is no session id. Use 1 to 128 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit."
-    )
+    text = "{session!r} is no session id. Use 1 to 128 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit."
 
 
 class BadSettings(BadInput):
-    text = "The setting {name} is {value!r}: {reason}. It can stand in {source}."
+    text = "The setting {name} is {value!r}: {reason}. It stands in {source}."
 
 
 class BadTool(BadInput):
@@ -84,7 +83,9 @@ class InputConflict(BadInput):
 
 
 class SessionExists(BadInput):
-    text = "The session {session!r} already exists and was opened otherwise ({difference}). Choose another id."
+    text = (
+        "The session {session!r} already exists and was opened otherwise ({difference}). Choose another id."
+    )
 
 
 class NotFound(OutlastError):
@@ -141,7 +142,8 @@ class WorldForeign(WorldUnavailable):
 
 class WorldTooNew(WorldUnavailable):
     text = (
-        "{world} has layout {found}, this outlast knows up to {known}. Upgrade outlast on this machine; nothing was changed."
+        "{world} has layout {found}, this outlast knows up to {known}. "
+        "Upgrade outlast on this machine; nothing was changed."
     )
 
 
@@ -163,6 +165,13 @@ class FormatTooNew(OutlastError):
 class LogBroken(OutlastError):
     text = (
         "The log of session {session!r} is not sound at commit {seq}: {reason}. It was left as it is. "
+        "Keep a copy of the World and report it."
+    )
+
+
+class BlobBroken(LogBroken):
+    text = (
+        "Bytes that the World holds cannot be read back: {reason}. They were left as they are. "
         "Keep a copy of the World and report it."
     )
 

@@ -9,6 +9,7 @@ from outlast.codec import decode_input, unsqueeze
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.context import Context
 from outlast.engine.writer import Writer
+from outlast.errors import BlobBroken
 from outlast.records import AnyInput, Cancel, InputDropped, Prompt, PromptQueued, Steer
 from outlast.world import Input, World
 
@@ -57,7 +58,7 @@ class InboxReader:
     def _decode(self, new: Input) -> AnyInput | None:
         try:
             return decode_input(unsqueeze(new.body))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, BlobBroken):
             return None
 
     def _drop(self, new: Input, reason: str) -> None:
@@ -78,4 +79,7 @@ class InboxReader:
     def leftovers(self, steers: Sequence[TakenSteer]) -> list[PromptQueued]:
         """Steers that the turn never took, as the prompts that they become."""
         packer = self._writer.packer()
-        return [PromptQueued(steer.input, packer.payload(steer.text, what="the steer"), steered=True) for steer in steers]
+        return [
+            PromptQueued(steer.input, packer.payload(steer.text, what="the steer"), steered=True)
+            for steer in steers
+        ]
