@@ -5,6 +5,7 @@ that breaks it, since acting on half-understood history is how effects happen tw
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -33,6 +34,9 @@ from outlast.records import (
     Verdict,
 )
 from outlast.world.commit import Commit, Header
+
+HELD_LIMIT: Final = 20_000
+"""Names of blobs that a state remembers; beyond that the older half is forgotten."""
 
 
 class CallState(msgspec.Struct):
@@ -71,6 +75,7 @@ class FileState(msgspec.Struct):
 
     pieces: list[Payload] = []
     counts: list[int] = []
+    """Of each piece, how many of its lines stand, from its first; the others were cut off."""
 
     @property
     def lines(self) -> int:
@@ -123,7 +128,7 @@ class SessionState(msgspec.Struct):
 
 
 def fold(session: str, commits: Iterable[Commit]) -> SessionState:
-    """The state after `commits`, which begin at commit 1 or at a commit with a snapshot.
+    """The state after `commits`, which begin at commit 1 or at a commit with a snapshot that stands in its body.
 
     Raises:
         LogBroken, FormatTooNew
@@ -142,18 +147,90 @@ def apply(state: SessionState, header: Header, records: Sequence[AnyRecord]) -> 
     """Carry `state` over one commit.
 
     Raises:
-        LogBroken: the commit is not the next, or breaks the order of records.
+        LogBroken: the commit is not the next, or breaks the order of records. The state is then of no more use.
     """
     if header.seq != state.seq + 1:
         raise LogBroken(session=state.session, seq=header.seq, reason=f"commit {state.seq + 1} is missing")
     state.seq = header.seq
+    _check(state, header.fence >= state.fence, f"fence {header.fence} comes after {state.fence}")
+    _check(state, header.events == len(records), f"it counts {header.events} events and holds {len(records)}")
+    _check_place(state, header, records)
     state.fence = header.fence
     for record in records:
         apply_record(state, record)
+    remember(state, header.refs)
 
 
-def apply_record(state: SessionState, record: AnyRecord) -> None:  # noqa: C901 - one arm per kind, nothing else
-    """Carry `state` over one record, written under `state.fence`."""
+def remember(state: SessionState, refs: Sequence[str]) -> Sequence[str]:
+    """Note that the session names the blobs `refs`. Returns what it forgot for that, to stay bounded."""
+    state.held.extend(refs)
+    if len(state.held) <= HELD_LIMIT:
+        return ()
+    forgotten, state.held = state.held[: HELD_LIMIT // 2], state.held[HELD_LIMIT // 2 :]
+    return forgotten
+
+
+def _check_place(state: SessionState, header: Header, records: Sequence[AnyRecord]) -> None:
+    """Openings and snapshots stand where a reader looks for them, and nowhere else."""
+    for at, record in enumerate(records):
+        match record:
+            case SessionOpened():
+                _check(state, header.seq == 1 and at == 0, "it opens the session a second time")
+            case Snapshot():
+                _check(
+                    state,
+                    header.snapshot and at == 0,
+                    "its snapshot is not announced, or not its first record",
+                )
+            case _:
+                pass
+    first = records[0] if records else None
+    _check(state, header.seq != 1 or isinstance(first, SessionOpened), "it does not open the session")
+    _check(
+        state, not header.snapshot or isinstance(first, Snapshot), "it announces a snapshot and holds none"
+    )
+
+
+def apply_record(state: SessionState, record: AnyRecord) -> None:
+    """Carry `state` over one record, written under `state.fence`.
+
+    Raises:
+        LogBroken: it breaks the order of records; the state is as it was.
+    """
+    if state.opened is None and not isinstance(record, SessionOpened | Snapshot):
+        raise LogBroken(session=state.session, seq=state.seq, reason="the session is not open")
+    match record:
+        case CallIntent() | CallStarted() | CallOutcome() | CallRetracted() | Verdict():
+            _of_call(state, record)
+        case TurnOpened() | AttemptEnded() | TurnParked() | TurnReleased() | TurnSettled() | SteerTaken():
+            _of_turn(state, record)
+        case _:
+            _of_session(state, record)
+
+
+def _of_session(
+    state: SessionState,
+    record: SessionOpened | AttemptOpened | PromptQueued | InputDropped | Mirrored | Snapshot,
+) -> None:
+    match record:
+        case SessionOpened():
+            _check(state, state.opened is None, "it opens the session a second time")
+            state.opened = record
+        case AttemptOpened():
+            _attempt_opened(state, record)
+        case PromptQueued():
+            _queued(state, record)
+        case Mirrored():
+            _mirrored(state, record)
+        case Snapshot():
+            _snapshot(state, record)
+        case InputDropped():
+            pass
+
+
+def _of_call(
+    state: SessionState, record: CallIntent | CallStarted | CallOutcome | CallRetracted | Verdict
+) -> None:
     match record:
         case CallIntent():
             _intent(state, record)
@@ -162,26 +239,21 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:  # noqa: C901 
         case CallOutcome():
             _outcome(state, record)
         case CallRetracted():
-            call = _open_call(state, record.call, record.turn)
-            _spend(state, call, record.usage)
+            _spend(state, _open_call(state, record.call, record.turn), record.usage)
         case Verdict():
             _open_call(state, record.call, record.turn).verdict = record
-        case Mirrored():
-            _mirrored(state, record)
-        case SteerTaken():
-            _turn(state, record.turn)
-        case PromptQueued():
-            state.queue.append(record)
-        case InputDropped():
-            pass
-        case AttemptEnded():
-            attempts = _turn(state, record.turn).attempts
-            if attempts:
-                attempts[-1].ended = record.error or record.why
+
+
+def _of_turn(
+    state: SessionState,
+    record: TurnOpened | AttemptEnded | TurnParked | TurnReleased | TurnSettled | SteerTaken,
+) -> None:
+    match record:
         case TurnOpened():
             _turn_opened(state, record)
-        case AttemptOpened():
-            _attempt_opened(state, record)
+        case AttemptEnded():
+            for attempt in _turn(state, record.turn).attempts[-1:]:
+                attempt.ended = record.error or record.why
         case TurnParked():
             _turn(state, record.turn).parked = record
         case TurnReleased():
@@ -189,11 +261,8 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:  # noqa: C901 
             turn.parked, turn.fruitless = None, 0
         case TurnSettled():
             _turn_settled(state, record)
-        case SessionOpened():
-            _check(state, state.opened is None, "the session is opened twice")
-            state.opened = record
-        case Snapshot():
-            _snapshot(state, record)
+        case SteerTaken():
+            _turn(state, record.turn)
 
 
 def _check(state: SessionState, holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as an assertion
@@ -216,10 +285,11 @@ def _open_call(state: SessionState, call: int, turn: int) -> CallState:
 
 def _intent(state: SessionState, record: CallIntent) -> None:
     turn = _turn(state, record.turn)
-    _check(state, record.call == state.next_call, f"call {record.call} is not the next")
-    state.next_call += 1
     lane = f"{record.kind}/{record.lane}"
-    _check(state, record.ordinal == turn.ordinals.get(lane, 0), f"call {record.call} has ordinal {record.ordinal}")
+    place = turn.ordinals.get(lane, 0)
+    _check(state, record.call == state.next_call, f"call {record.call} is not the next")
+    _check(state, record.ordinal == place, f"call {record.call} has ordinal {record.ordinal}, not {place}")
+    state.next_call += 1
     turn.ordinals[lane] = record.ordinal + 1
     turn.calls[record.call] = CallState(record, state.fence)
 
@@ -227,14 +297,13 @@ def _intent(state: SessionState, record: CallIntent) -> None:
 def _outcome(state: SessionState, record: CallOutcome) -> None:
     call = _open_call(state, record.call, record.turn)
     call.outcome = record
-    if record.usage is not None:
-        _spend(state, call, record.usage)
+    _spend(state, call, record.usage)
     turn = _turn(state, record.turn)
     turn.fruitless = 0
     if turn.attempts:
         turn.attempts[-1].settled += 1
     if record.status in {"in_doubt", "interrupted", "cancelled"} and call.intent.harness_id:
-        state.told[call.intent.harness_id] = record.result
+        state.told[call.intent.harness_id] = _own(record.result)
 
 
 def _spend(state: SessionState, call: CallState, usage: Usage | None) -> None:
@@ -244,15 +313,33 @@ def _spend(state: SessionState, call: CallState, usage: Usage | None) -> None:
 
 
 def _mirrored(state: SessionState, record: Mirrored) -> None:
-    file = state.files.setdefault(record.file, FileState())
-    _check(state, record.position <= file.lines, f"{record.file} has a hole before line {record.position}")
+    file = state.files.get(record.file, FileState())
+    in_order = 0 <= record.position <= file.lines and record.count >= 0
+    _check(state, in_order, f"{record.file} has {file.lines} lines and goes on at line {record.position}")
+    state.files[record.file] = file
     while file.lines > record.position:
-        keep = record.position - (file.lines - file.counts[-1])
-        _check(state, keep <= 0, f"{record.file} is cut inside a piece")
-        file.pieces.pop()
-        file.counts.pop()
-    file.pieces.append(record.lines)
-    file.counts.append(record.count)
+        before = file.lines - file.counts[-1]
+        if record.position > before:
+            file.counts[-1] = record.position - before
+        else:
+            file.pieces.pop()
+            file.counts.pop()
+    if record.count:
+        file.pieces.append(_own(record.lines))
+        file.counts.append(record.count)
+
+
+def _own(payload: Payload) -> Payload:
+    """The payload with a text of its own: what was decoded is a window on its whole commit, and would keep that."""
+    return payload if payload.ref else msgspec.structs.replace(payload, json=payload.json.copy())
+
+
+def _queued(state: SessionState, record: PromptQueued) -> None:
+    known = {prompt.input for prompt in state.queue}
+    if state.turn is not None:
+        known.add(state.turn.input)
+    _check(state, record.input not in known, f"input {record.input} is queued twice")
+    state.queue.append(record)
 
 
 def _turn_opened(state: SessionState, record: TurnOpened) -> None:
@@ -260,13 +347,14 @@ def _turn_opened(state: SessionState, record: TurnOpened) -> None:
     _check(state, record.turn == state.next_turn, f"turn {record.turn} is not the next")
     state.next_turn += 1
     state.turn = TurnState(record.turn, record.input, record.prompt, record.at_s)
-    if state.queue and state.queue[0].input == record.input:
-        state.queue.pop(0)
+    state.queue = [prompt for prompt in state.queue if prompt.input != record.input]
     if state.attempt is not None:
         state.turn.attempts.append(msgspec.structs.replace(state.attempt, settled=0))
 
 
 def _attempt_opened(state: SessionState, record: AttemptOpened) -> None:
+    newest = 0 if state.attempt is None else state.attempt.fence
+    _check(state, state.fence > newest, f"fence {state.fence} has two attempts, or comes after {newest}")
     state.attempt = AttemptState(state.fence, record.worker, record.at_s, record.versions)
     if state.turn is not None:
         state.turn.attempts.append(msgspec.structs.replace(state.attempt))
@@ -282,10 +370,13 @@ def _turn_settled(state: SessionState, record: TurnSettled) -> None:
 
 
 def _snapshot(state: SessionState, record: Snapshot) -> None:
-    if state.opened is not None or record.state.ref:
-        return  # the fold came all the way here and knows more than the snapshot; or its blob was not fetched
-    seq, fence = state.seq, state.fence
-    loaded = msgspec.json.decode(record.state.json, type=SessionState)
-    for name in SessionState.__struct_fields__:
+    if state.opened is not None:
+        return  # the fold came all the way here and knows more than the snapshot
+    _check(state, not record.state.ref, "its snapshot stands in a blob that was not fetched")
+    try:
+        loaded = msgspec.json.decode(record.state.json, type=SessionState)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise LogBroken(session=state.session, seq=state.seq, reason=f"its snapshot: {error}") from None
+    for name in set(SessionState.__struct_fields__) - {"session", "seq", "fence"}:
         setattr(state, name, getattr(loaded, name))
-    state.seq, state.fence = seq, fence
+    _check(state, state.opened is not None, "its snapshot is of a session that is not open")

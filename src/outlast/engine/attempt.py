@@ -32,7 +32,9 @@ class Surroundings:
 class EngineAttempt:
     """Holds the parts of one attempt together."""
 
-    def __init__(self, context: Context, agent: Agent, around: Surroundings, *, resumed: bool, prompt: str) -> None:
+    def __init__(
+        self, context: Context, agent: Agent, around: Surroundings, *, resumed: bool, prompt: str
+    ) -> None:
         self._context = context
         self._around = around
         self._agent = agent
@@ -103,7 +105,10 @@ class EngineAttempt:
         files: dict[str, Sequence[str]] = {}
         for name, file in self.state.files.items():
             texts = await asyncio.gather(*(self._context.text(piece) for piece in file.pieces))
-            files[name] = [line for text in texts for line in msgspec.json.decode(text, type=list[str])]
+            pieces = [msgspec.json.decode(text, type=list[str]) for text in texts]
+            files[name] = [
+                line for piece, count in zip(pieces, file.counts, strict=True) for line in piece[:count]
+            ]
         return files
 
     async def settle(self, call: int, result: ToolResult) -> None:
@@ -122,4 +127,6 @@ class EngineAttempt:
             request = request_of(state.intent)
             if request is not None:
                 newest[state.intent.lane] = request
-        return {lane: (await read_messages(request, self._context.blobs))[1] for lane, request in newest.items()}
+        return {
+            lane: (await read_messages(request, self._context.blobs))[1] for lane, request in newest.items()
+        }

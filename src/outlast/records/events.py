@@ -93,7 +93,13 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             return Event(cursor, "session.opened", attempt=fence, name=record.agent, at_s=record.at_s)
         case TurnOpened():
             return Event(
-                cursor, "turn.opened", record.turn, fence, name=record.input, payload=record.prompt, at_s=record.at_s
+                cursor,
+                "turn.opened",
+                record.turn,
+                fence,
+                name=record.input,
+                payload=record.prompt,
+                at_s=record.at_s,
             )
         case AttemptOpened():
             facts = {"worker": record.worker, "versions": record.versions}
@@ -113,7 +119,9 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
                 at_s=record.at_s,
             )
         case CallStarted():
-            return Event(cursor, "call.started", record.turn, fence, record.lane, record.call, at_s=record.at_s)
+            return Event(
+                cursor, "call.started", record.turn, fence, record.lane, record.call, at_s=record.at_s
+            )
         case CallOutcome():
             return Event(
                 cursor,
@@ -130,7 +138,14 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             )
         case CallRetracted():
             return Event(
-                cursor, "call.retracted", record.turn, fence, record.lane, record.call, text=record.reason, usage=record.usage
+                cursor,
+                "call.retracted",
+                record.turn,
+                fence,
+                record.lane,
+                record.call,
+                text=record.reason,
+                usage=record.usage,
             )
         case Verdict():
             return Event(
@@ -149,11 +164,23 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             return Event(cursor, "prompt.queued", attempt=fence, name=record.input, payload=record.prompt)
         case AttemptEnded():
             return Event(
-                cursor, "attempt.ended", record.turn, fence, status=record.why, text=record.error, at_s=record.at_s
+                cursor,
+                "attempt.ended",
+                record.turn,
+                fence,
+                status=record.why,
+                text=record.error,
+                at_s=record.at_s,
             )
         case TurnParked():
             return Event(
-                cursor, "turn.parked", record.turn, fence, status=record.why, facts=record.evidence, at_s=record.at_s
+                cursor,
+                "turn.parked",
+                record.turn,
+                fence,
+                status=record.why,
+                facts=record.evidence,
+                at_s=record.at_s,
             )
         case TurnReleased():
             return Event(cursor, "turn.released", record.turn, fence, text=record.by)
@@ -176,7 +203,11 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
 def delta_event(delta: LiveDelta, cursor: str) -> Event:
     """The event that shows a delta."""
     kind: EventKind = (
-        "call.text" if delta.kind == "text" else "call.thinking" if delta.kind == "thinking" else "call.output"
+        "call.text"
+        if delta.kind == "text"
+        else "call.thinking"
+        if delta.kind == "thinking"
+        else "call.output"
     )
     return Event(
         cursor, kind, delta.turn, delta.fence, delta.lane, delta.call, text=delta.text, offset=delta.offset

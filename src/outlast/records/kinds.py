@@ -2,11 +2,19 @@
 
 Order in a log, each an invariant that `outlast.fold` checks:
 
-* `session_opened` is the first record of commit 1 and of no other;
+* `session_opened` is the first record of commit 1 and of no other; `snapshot` is the first record of a commit whose
+  header announces it, and of no other;
+* fences never fall, and each has at most one `attempt_opened`;
+* turns and calls are numbered 1, 2, 3 …; ordinals 0, 1, 2 … within turn, lane and kind;
 * `turn_opened` comes while no turn is open; every record with a `turn` names the open one;
-* `call_started`, `call_outcome` and `call_retracted` come after the `call_intent` of their call, and nothing of a call
-  comes after its outcome;
-* `turn_settled` leaves no call open: what still was gets its outcome in the same commit, before it.
+* `call_started`, `verdict`, `call_outcome` and `call_retracted` come after the `call_intent` of their call, and nothing
+  of a call comes after its outcome;
+* `prompt_queued` comes once for each input, and before the turn that it becomes;
+* `mirrored` leaves no hole in its file;
+* `turn_settled` leaves no call open: what still was gets its outcome before it, at the latest in the same commit.
+
+Old logs are read by new code: fields are only added, with a default, and no default ever changes, since it is what a
+log leaves out (`tests/histories` holds a list of them).
 """
 
 from typing import Any, Literal, TypeAlias
@@ -42,7 +50,7 @@ class SessionOpened(Record, frozen=True, tag="session_opened"):
 
 
 class TurnOpened(Record, frozen=True, tag="turn_opened"):
-    """A prompt was accepted; its input is consumed by the same commit."""
+    """A prompt becomes the open turn. Its input was consumed when it was queued, at the latest by this commit."""
 
     turn: int
     input: str
@@ -115,7 +123,7 @@ class CallOutcome(Record, frozen=True, tag="call_outcome"):
 
 
 class CallRetracted(Record, frozen=True, tag="call_retracted"):
-    """What the open call has shown so far is void: it is asked again, or its answer was cut and recorded for its cost."""
+    """What the open call has shown so far is void: it is asked again, or its answer was cut (recorded for its cost)."""
 
     call: int
     turn: int
@@ -145,7 +153,7 @@ class SteerTaken(Record, frozen=True, tag="steer_taken"):
 
 
 class PromptQueued(Record, frozen=True, tag="prompt_queued"):
-    """A prompt, or a steer that its turn never took, waits in the log behind the open turn."""
+    """A prompt, or a steer that its turn never took, waits in the log for a turn; this commit consumes its input."""
 
     input: str
     prompt: Payload
@@ -178,6 +186,7 @@ class Mirrored(Record, frozen=True, tag="mirrored"):
     lines: Payload
     """A JSON list of texts without their line ends."""
     count: int = 0
+    """How many lines that is."""
 
 
 class TurnParked(Record, frozen=True, tag="turn_parked"):

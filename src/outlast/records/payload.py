@@ -15,10 +15,14 @@ class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int = 0
     """Bytes of the JSON text behind `ref`."""
 
-    def value(self) -> Any:  # noqa: ANN401 - this is where JSON comes in
-        """The decoded value of an inline payload; a payload behind a blob must be fetched first."""
+    def value(self) -> Any:
+        """The decoded value of an inline payload.
+
+        Raises:
+            ValueError: it stands behind a blob, which must be fetched first.
+        """
         if self.ref:
-            raise ValueError(self.ref)
+            raise ValueError(f"the value stands behind the blob {self.ref}: fetch it first")
         return msgspec.json.decode(self.json)
 
     def __hash__(self) -> int:
