@@ -7,8 +7,9 @@ Finished calls are not here: they are read back, never run. For each open call o
 * else the stricter of its recorded policy and today's decides: `safe` runs again, `keyed` runs again under its key
   while that is honoured, `verify` is asked about first, everything else is in doubt.
 
-Calls that the harness itself runs can be run again only as far as the adapter is able to; the rest of a batch is
-answered with "not completed, call again".
+Calls that the harness itself runs can be run again only as far as the adapter is able to. The rest of a batch is
+answered with "not completed, call again" where a new call does no harm: it had not begun, or it is `safe`. A `keyed`
+one is in doubt, since a new call has a new key.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,11 +27,16 @@ IN_DOUBT: Final = (
     "result was recorded. It may already have happened, in full or in part. Check what is there before you rely on it, "
     "and do not simply call it again."
 )
-NOT_COMPLETED: Final = "interrupted - not completed, call again. This call had no effect that matters; it may be repeated."
-NEVER_BEGAN: Final = "interrupted - not completed, call again. This call had not begun when the process was lost."
+NOT_COMPLETED: Final = (
+    "interrupted - not completed, call again. This call had no effect that matters; it may be repeated."
+)
+NEVER_BEGAN: Final = (
+    "interrupted - not completed, call again. This call had not begun when the process was lost."
+)
 CANCELLED: Final = "This call was cancelled before it began."
 CANCELLED_IN_DOUBT: Final = (
-    "The turn was cancelled while this call ran. It may have taken effect, in full or in part. Check before you rely on it."
+    "The turn was cancelled while this call ran. It may have taken effect, in full or in part. "
+    "Check before you rely on it."
 )
 
 
@@ -40,6 +46,8 @@ class Declared:
 
     policy: Policy
     on_doubt: OnDoubt = "tell"
+    key_ttl_s: float = 0.0
+    """How long the outside honours a key, from the intent on; 0 for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,37 +115,50 @@ def plan(turn: TurnState, declare: Declare, abilities: Abilities, now_s: float) 
         declare: what today's code says of the tool of an intent; None for a tool that is gone, which counts as `never`.
         now_s: Unix time, for keys that are honoured for a while only.
     """
-    steps = [_step(call, declare, now_s) for call in turn.open_calls()]
-    return _within(steps, turn, abilities)
+    steps: list[Step] = []
+    runs: list[tuple[bool, int, Step]] = []
+    for call in turn.open_calls():
+        step, otherwise = _step(call, declare, now_s)
+        if isinstance(step, Run) and _is_limited(call.intent):
+            runs.append((not call.intent.spawns, len(steps), otherwise))
+        steps.append(step)
+    runs.sort(key=lambda run: run[:2])
+    for _, at, otherwise in runs[{"none": 0, "one": 1, "all": len(runs)}[abilities.can_rerun] :]:
+        steps[at] = otherwise
+    return steps
 
 
-def _step(call: CallState, declare: Declare, now_s: float) -> Step:
+def _is_limited(intent: CallIntent) -> bool:
+    """Whether running the call again takes the harness's ability to do so.
+
+    Calls of a sub-agent do not: they come again with the call that began it. Such a call goes before others (see
+    `plan`), since finished work hangs on it.
+    """
+    return intent.runs_in == "harness" and not intent.lane.startswith("sub")
+
+
+def _step(call: CallState, declare: Declare, now_s: float) -> tuple[Step, Step]:
+    """What to do about one call, and what to do instead where it would have to run and cannot."""
     intent = call.intent
     if intent.kind == "model":
-        return AskAgain(intent.call)
+        ask = AskAgain(intent.call)
+        return ask, ask
     if intent.granted and not call.started:
-        return Run(intent.call, again=False)
+        return Run(intent.call, again=False), Interrupt(intent.call, NEVER_BEGAN)
     declared = declare(intent) or Declared("never")
-    on_doubt: OnDoubt = "ask" if "ask" in {intent.on_doubt, declared.on_doubt} else "tell"
+    doubt = Doubt(intent.call, "ask" if "ask" in {intent.on_doubt, declared.on_doubt} else "tell")
     match stricter(intent.policy, declared.policy):
         case "safe":
-            return Run(intent.call, again=True)
-        case "keyed" if not intent.key_until_s or now_s < intent.key_until_s:
-            return Run(intent.call, again=True)
+            return Run(intent.call, again=True), Interrupt(intent.call, NOT_COMPLETED)
+        case "keyed" if _honoured(intent, declared, now_s):
+            return Run(intent.call, again=True), doubt
         case "verify":
-            return Verify(intent.call, on_doubt)
+            return Verify(intent.call, doubt.on_doubt), doubt
         case _:
-            return Doubt(intent.call, on_doubt)
+            return doubt, doubt
 
 
-def _within(steps: Sequence[Step], turn: TurnState, abilities: Abilities) -> Sequence[Step]:
-    """Cut the plan down to what the harness can be made to do."""
-    left = {"none": 0, "one": 1, "all": len(steps)}[abilities.can_rerun]
-    fitting: list[Step] = []
-    for step in steps:
-        if isinstance(step, Run) and turn.calls[step.call].intent.runs_in == "harness":
-            if left == 0:
-                step = Interrupt(step.call, NOT_COMPLETED if step.again else NEVER_BEGAN)  # noqa: PLW2901 - replaced on purpose
-            left = max(0, left - 1)
-        fitting.append(step)
-    return fitting
+def _honoured(intent: CallIntent, declared: Declared, now_s: float) -> bool:
+    """Whether the outside still knows the key: by what was said when the call began, and by what is said today."""
+    until_s = [intent.key_until_s, intent.at_s + declared.key_ttl_s if declared.key_ttl_s else 0.0]
+    return all(not limit_s or now_s < limit_s for limit_s in until_s)

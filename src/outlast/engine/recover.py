@@ -35,9 +35,9 @@ def _declare(context: Context):  # noqa: ANN202 - a closure of the type `recover
     def declare(intent: CallIntent) -> Declared | None:
         if intent.runs_in == "worker":
             tool = context.tools.get(intent.name)
-            return None if tool is None else Declared(tool.policy, tool.on_doubt)
+            return None if tool is None else Declared(tool.policy, tool.on_doubt, tool.key_ttl_s)
         means = context.resolve(intent.name, intent.arguments.value() if not intent.arguments.ref else {})
-        return Declared(means.policy, means.on_doubt)
+        return Declared(means.policy, means.on_doubt, means.key_ttl_s)
 
     return declare
 
