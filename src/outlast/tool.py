@@ -1,16 +1,22 @@
 """What an application's tool promises, and what it is given."""
 
+import copy
+import functools
 import inspect
+import math
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_type_hints, overload
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Final, Protocol, TypeAlias, cast, get_args, get_type_hints, overload
 
 import msgspec
 
 from outlast.errors import BadTool
 from outlast.records.kinds import OnDoubt, Policy
 
-Result = TypeVar("Result")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
+_MISSING: Final = inspect.Parameter.empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class Unsure:
 Verdict: TypeAlias = Done | NotDone | Unsure
 
 
-class ToolFailed(Exception):  # noqa: N818 - says what happened, as the model will read it
+class ToolFailed(Exception):
     """Raise it in a tool with a text that the model should read: the call ends as an error with exactly that text.
 
     Any other exception ends the call as an error too, with its type and message.
@@ -47,17 +53,23 @@ class ToolIO(Protocol):
 
     @property
     def key(self) -> str:
-        """The same text in every attempt at this call, and no other's: hand it to outside systems as idempotency key."""
+        """The same text in every attempt at this call, and no other's: an idempotency key for outside systems."""
         ...
 
     @property
-    def session(self) -> str: ...
+    def session(self) -> str:
+        """Id of the session."""
+        ...
 
     @property
-    def turn(self) -> int: ...
+    def turn(self) -> int:
+        """Number of the turn in the session."""
+        ...
 
     @property
-    def call(self) -> int: ...
+    def call(self) -> int:
+        """Number of the call in the session."""
+        ...
 
     @property
     def attempt(self) -> int:
@@ -110,7 +122,7 @@ class Tool:
 
     def _convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            fitting = msgspec.convert(dict(arguments), self.arguments)
+            fitting = msgspec.convert(arguments, self.arguments, str_keys=True)
         except msgspec.ValidationError as error:
             raise ToolFailed(f"The arguments do not fit {self.name}: {error}") from None
         return {name: getattr(fitting, name) for name in self.arguments.__struct_fields__}
@@ -128,7 +140,7 @@ def tool(
     timeout_s: float = 600.0,
     name: str | None = None,
 ) -> Callable[[ToolFunction], Tool]: ...
-def tool(
+def tool(  # noqa: PLR0913 - each keyword is a promise of its own
     function: ToolFunction | None = None,
     /,
     *,
@@ -141,67 +153,142 @@ def tool(
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Make a tool of an asynchronous function `(io, typed arguments …) -> JSON`.
 
+    The model reads the function's docstring, and the annotation of each argument as a JSON schema;
+    `Annotated[int, msgspec.Meta(description="…", ge=1)]` says more about one.
+
     Args:
         replay: what recovery may do when it is not known how a call ended: `never` run it again (the default),
             `verify` first, run it again under the same `io.key` (`keyed`), or just run it again (`safe`).
-        verify: asynchronous, same arguments, returns `Done(result)`, `NotDone()` or `Unsure()`. Implies `replay="verify"`.
+        verify: asynchronous, takes the same arguments and returns `Done(result)`, `NotDone()` or `Unsure()`. Implies
+            `replay="verify"`.
         on_doubt: `tell` the model that it may have run, or `ask` a person.
         key_ttl_s: seconds for which the outside honours `io.key`; 0 for ever.
         timeout_s: seconds after which a call ends as an error.
+        name: what the model calls it, by default the function's name.
 
     Raises:
-        BadTool: it is not asynchronous, lacks `io` or annotations, or the policy does not fit.
+        BadTool: it is not asynchronous, lacks `io` or annotations, or what it promises does not fit together.
     """
-    policy: Policy = "verify" if verify is not None else replay
-    if replay == "verify" and verify is None:
-        raise BadTool(tool=name or getattr(function, "__name__", "?"), reason="replay='verify' needs verify=")
-    if verify is not None and replay not in {"never", "verify"}:
-        raise BadTool(tool=name or "?", reason=f"verify= does not go with replay={replay!r}")
+    around = _locals_of_caller()
 
     def make(inner: ToolFunction) -> Tool:
-        made = _from_function(inner, name)
-        return replace(
-            made, policy=policy, on_doubt=on_doubt, verify=verify, key_ttl_s=key_ttl_s, timeout_s=timeout_s
+        called = _checked_name(name or getattr(inner, "__name__", ""))
+        arguments = _argument_struct(called, inner, around)
+        return _sound(
+            Tool(
+                name=called,
+                description=inspect.getdoc(inner) or called,
+                function=inner,
+                arguments=arguments,
+                schema=_schema(called, arguments),
+                policy=_policy(called, replay, verify),
+                on_doubt=on_doubt,
+                verify=verify,
+                key_ttl_s=key_ttl_s,
+                timeout_s=timeout_s,
+            )
         )
 
     return make if function is None else make(function)
 
 
-def _from_function(function: ToolFunction, name: str | None) -> Tool:
-    called = name or getattr(function, "__name__", "")
-    if not called.isidentifier() or len(called) > 48:
-        raise BadTool(tool=called, reason="its name must be an identifier of at most 48 characters")
+def _locals_of_caller() -> Mapping[str, Any]:
+    """What is defined where `tool` is used: annotations that are text may name a type of the function around it."""
+    frame = inspect.currentframe()
+    caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
+    return {} if caller is None else dict(caller.f_locals)
+
+
+def _checked_name(called: str) -> str:
+    if not _NAME.fullmatch(called):
+        reason = "its name must be 1 to 48 of A-Z, a-z, 0-9 and '_', and not begin with a digit"
+        raise BadTool(tool=called, reason=reason)
+    return called
+
+
+def _policy(called: str, replay: Policy, verify: VerifyFunction | None) -> Policy:
+    if replay not in get_args(Policy):
+        raise BadTool(tool=called, reason=f"replay={replay!r} is none of {', '.join(get_args(Policy))}")
+    if replay == "verify" and verify is None:
+        raise BadTool(tool=called, reason="replay='verify' needs verify=")
+    if verify is not None and replay not in {"never", "verify"}:
+        raise BadTool(tool=called, reason=f"verify= does not go with replay={replay!r}")
+    return "verify" if verify is not None else replay
+
+
+def _sound(made: Tool) -> Tool:
+    """Return `made` if what it promises can be kept."""
+    if made.on_doubt not in get_args(OnDoubt):
+        raise BadTool(
+            tool=made.name, reason=f"on_doubt={made.on_doubt!r} is none of {', '.join(get_args(OnDoubt))}"
+        )
+    if not 0 < made.timeout_s < math.inf:
+        raise BadTool(tool=made.name, reason=f"timeout_s={made.timeout_s!r} is no time; 600.0 is the default")
+    if not 0 <= made.key_ttl_s < math.inf:
+        raise BadTool(tool=made.name, reason=f"key_ttl_s={made.key_ttl_s!r} is no time; 0 means for ever")
+    if made.verify is not None:
+        _check_verify(made, made.verify)
+    return made
+
+
+def _check_verify(made: Tool, verify: VerifyFunction) -> None:
+    if not inspect.iscoroutinefunction(verify):
+        raise BadTool(tool=made.name, reason="its verify must be an `async def`")
+    try:
+        inspect.signature(verify).bind(None, **dict.fromkeys(made.arguments.__struct_fields__))
+    except TypeError as error:
+        raise BadTool(tool=made.name, reason=f"its verify must take the same arguments ({error})") from None
+
+
+def _argument_struct(called: str, function: ToolFunction, around: Mapping[str, Any]) -> type[msgspec.Struct]:
     if not inspect.iscoroutinefunction(function):
         raise BadTool(tool=called, reason="it must be an `async def`")
-    parameters = list(inspect.signature(function).parameters.values())
-    if not parameters or parameters[0].name != "io":
+    first, *others = [*inspect.signature(function).parameters.values(), None]
+    if first is None or first.name != "io" or first.kind is inspect.Parameter.KEYWORD_ONLY:
         raise BadTool(tool=called, reason="its first parameter must be `io`")
-    arguments = _argument_struct(called, function, parameters[1:])
-    schema = _schema(called, arguments)
-    return Tool(called, inspect.getdoc(function) or called, function, arguments, schema)
+    fields = [_field(called, function, parameter, around) for parameter in others if parameter is not None]
+    try:
+        return msgspec.defstruct(f"{called}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
+    except (TypeError, ValueError) as error:
+        raise BadTool(tool=called, reason=str(error)) from None
 
 
-def _argument_struct(
-    called: str, function: ToolFunction, parameters: list[inspect.Parameter]
-) -> type[msgspec.Struct]:
-    hints = get_type_hints(function, include_extras=True)
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    for parameter in parameters:
-        if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-            raise BadTool(tool=called, reason=f"`{parameter}` cannot be described to a model; name each argument")
-        if parameter.name not in hints:
-            raise BadTool(tool=called, reason=f"the argument {parameter.name!r} has no annotation")
-        if parameter.default is inspect.Parameter.empty:
-            fields.append((parameter.name, hints[parameter.name]))
-        else:
-            fields.append((parameter.name, hints[parameter.name], parameter.default))
-    return msgspec.defstruct(f"{called}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
+def _field(
+    called: str, function: ToolFunction, parameter: inspect.Parameter, around: Mapping[str, Any]
+) -> tuple[str, Any] | tuple[str, Any, Any]:
+    if parameter.kind not in {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}:
+        raise BadTool(tool=called, reason=f"`{parameter}` cannot be described to a model; name each argument")
+    if parameter.annotation is _MISSING:
+        raise BadTool(tool=called, reason=f"the argument {parameter.name!r} has no annotation")
+    kind = _type_of(called, function, parameter, around)
+    default: object = parameter.default
+    if default is _MISSING:
+        return parameter.name, kind
+    if default.__hash__ is None:  # it could be changed: each call gets a copy of its own
+        return parameter.name, kind, msgspec.field(default_factory=functools.partial(copy.deepcopy, default))
+    return parameter.name, kind, default
+
+
+def _type_of(
+    called: str, function: ToolFunction, parameter: inspect.Parameter, around: Mapping[str, Any]
+) -> Any:  # an annotation may be anything
+    """The annotation of one argument. Those of `io` and of the result may name what exists for type checkers only."""
+    owner = inspect.unwrap(function)
+    while isinstance(owner, functools.partial):
+        owner = inspect.unwrap(owner.func)
+    holder = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+    try:
+        names = getattr(owner, "__globals__", {})
+        return get_type_hints(holder, names, dict(around), include_extras=True)[parameter.name]
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        reason = f"the annotation {parameter.annotation!r} of {parameter.name!r} cannot be read ({error})"
+        raise BadTool(tool=called, reason=reason) from None
 
 
 def _schema(called: str, arguments: type[msgspec.Struct]) -> dict[str, Any]:
     try:
         (top,), parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
-    except TypeError as error:
+    except (TypeError, NameError, ValueError) as error:
         raise BadTool(tool=called, reason=str(error)) from None
     own = cast("str", top["$ref"]).rpartition("/")[2]
     schema = dict(parts.pop(own))
@@ -212,6 +299,3 @@ def _schema(called: str, arguments: type[msgspec.Struct]) -> dict[str, Any]:
 def result_text(value: object) -> str:
     """A result as the model reads it: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-ToolStatus: TypeAlias = Literal["ok", "error", "in_doubt", "interrupted", "cancelled"]
