@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import platformdirs
 
@@ -55,63 +55,79 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "drain_s": (0.0, 86400.0),
 }
 _LEVELS: Final = ("debug", "info", "warning", "error")
+_DEFAULTS: Final[Mapping[str, object]] = {field.name: field.default for field in fields(Settings)}
 
 
 def read_settings(environ: Mapping[str, str] | None = None, *, cwd: Path | None = None) -> Settings:
     """The settings as this process finds them.
+
+    Args:
+        environ: by default the process's own; a variable that is empty counts as not set.
+        cwd: the directory of the nearer `outlast.toml`.
 
     Raises:
         BadSettings: a value is of the wrong type, out of range, or its name is not known.
     """
     environ = os.environ if environ is None else environ
     found: dict[str, Any] = {}
-    for file in (Path(platformdirs.user_config_dir("outlast")) / "outlast.toml", (cwd or Path.cwd()) / "outlast.toml"):
-        found.update({name: _typed(name, value, str(file)) for name, value in _read(file).items()})
-    known = {field.name for field in fields(Settings)}
-    for name in known:
+    for file in (
+        Path(platformdirs.user_config_dir("outlast")) / "outlast.toml",
+        (cwd or Path.cwd()) / "outlast.toml",
+    ):
+        found.update({name: _checked(name, value, str(file)) for name, value in _read(file).items()})
+    for name in _DEFAULTS:
         variable = f"OUTLAST_{name.upper()}"
         if environ.get(variable):
-            found[name] = _typed(name, environ[variable], variable)
+            found[name] = _checked(name, _from_text(name, environ[variable]), variable)
     return Settings(**found)
 
 
 def _read(file: Path) -> Mapping[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSettings(name="file", value=str(file), reason=str(error), source=str(file)) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadSettings(
+            name="file", value=file.name, reason=f"it cannot be read ({error})", source=str(file)
+        ) from None
+
+
+def _from_text(name: str, text: str) -> object:
+    """The value of an environment variable; a text that does not fit stays as it is, for `_checked` to refuse."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadSettings(name="file", value=str(file), reason=str(error), source=str(file)) from None
+        return text if isinstance(_DEFAULTS[name], str) else type(_DEFAULTS[name])(text)
+    except ValueError:
+        return text
 
 
-def _typed(name: str, value: object, source: str) -> object:
-    default = {field.name: field.default for field in fields(Settings)}.get(name)
-    if default is None:
-        known = ", ".join(sorted(SETTINGS))
-        raise BadSettings(name=name, value=value, reason=f"there is no such setting; known are {known}", source=source)
-    if isinstance(default, str):
-        return _text(name, value, source)
-    return _number(name, value, type(default), source)
+def _checked(name: str, value: object, source: str) -> object:
+    """Return `value` as the setting's own type, if it fits."""
+    fault = _fault(name, value)
+    if fault is not None:
+        raise BadSettings(name=name, value=value, reason=fault, source=source)
+    return float(value) if isinstance(_DEFAULTS[name], float) and isinstance(value, int) else value
 
 
-def _text(name: str, value: object, source: str) -> str:
-    if not isinstance(value, str):
-        raise BadSettings(name=name, value=value, reason="it must be a text", source=source)
-    if name == "log_level" and value not in _LEVELS:
-        raise BadSettings(name=name, value=value, reason=f"it must be one of {', '.join(_LEVELS)}", source=source)
-    return value
-
-
-def _number(name: str, value: object, kind: type, source: str) -> float | int:
-    try:
-        number = kind(value)  # pyright: ignore[reportUnknownVariableType] - int or float of JSON or text
-    except (TypeError, ValueError):
-        raise BadSettings(name=name, value=value, reason="it must be a number", source=source) from None
+def _fault(name: str, value: object) -> str | None:
+    match _DEFAULTS.get(name):
+        case None:
+            return f"there is no such setting; known are {', '.join(sorted(_DEFAULTS))}"
+        case str():
+            return _fault_of_text(name, value)
+        case int():
+            fits, whole = isinstance(value, int) and not isinstance(value, bool), "whole "
+        case _:
+            fits, whole = isinstance(value, int | float) and not isinstance(value, bool), ""
     low, high = _RANGES[name]
-    if isinstance(value, bool) or not low <= number <= high:
-        raise BadSettings(name=name, value=value, reason=f"it must be from {low:g} to {high:g}", source=source)
-    return number
+    if not fits or not low <= cast("float", value) <= high:
+        return f"it must be a {whole}number from {low:g} to {high:g}"
+    return None
+
+
+def _fault_of_text(name: str, value: object) -> str | None:
+    if not isinstance(value, str):
+        return "it must be a text"
+    if name == "log_level" and value not in _LEVELS:
+        return f"it must be one of {', '.join(_LEVELS)}"
+    return None
