@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import entry_points
-from typing import cast
+from typing import TypeAlias, cast
 
 from outlast.errors import BadInput
 from outlast.settings import read_settings
 from outlast.world import World
 
-OpenWorld = Callable[[str], AbstractAsyncContextManager[World]]
+OpenWorld: TypeAlias = Callable[[str], AbstractAsyncContextManager[World]]
 GROUP = "outlast.worlds"
 
 
@@ -26,8 +26,12 @@ def open_world(url: str | None = None) -> AbstractAsyncContextManager[World]:
     """
     target = url or read_settings().world_url
     scheme, colon, _ = target.partition(":")
-    found = [point for point in entry_points(group=GROUP) if point.name == scheme]
-    if not colon or not found:
-        known = ", ".join(sorted({point.name for point in entry_points(group=GROUP)}))
-        raise BadInput(detail=f"No World is known for {target!r}. Known schemes: {known}. Example: sqlite:/path/world.db")
-    return cast("OpenWorld", found[0].load())(target)
+    points = entry_points(group=GROUP)
+    if not colon or scheme not in points.names:
+        # Of the address no more than its scheme is told: it may hold a password.
+        said = f"The scheme {scheme!r} is not known" if colon else "The address has no scheme"
+        known = ", ".join(sorted(points.names))
+        raise BadInput(
+            detail=f"No World can be opened. {said}; known are {known}. Example: sqlite:/path/world.db"
+        )
+    return cast("OpenWorld", points[scheme].load())(target)

@@ -12,7 +12,7 @@ class Workspace(Protocol):
 
     @property
     def kind(self) -> str:
-        """`local`, `virtual`, `sandbox` …"""
+        """The word for how it is kept, as in its reference: `local`."""
         ...
 
     @property

@@ -1,5 +1,6 @@
 """The user's own directory. Not isolated: commands of the model reach whatever the user reaches."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,13 +41,14 @@ def local(path: str | Path = ".", *, host: str = "") -> Local:
     """The directory `path` as a workspace.
 
     Args:
-        host: the id of this machine (`outlast.engine.proof.machine_id`), so that only its workers take the session;
-            empty where every worker sees the same directory at this path.
+        path: relative to the working directory; `~` is the user's home.
+        host: the id of this machine, as its workers offer it, so that only they take the session; empty where every
+            worker sees the same directory at this path.
 
     Raises:
         BadInput: it is no directory.
     """
-    real = Path(path).resolve()
+    real = Path(os.path.expanduser(path)).resolve()  # noqa: PTH111 - Path's own raises where there is no such user
     if not real.is_dir():
         raise BadInput(detail=f"{real} is no directory. Name one that exists; outlast does not create it.")
     return Local(str(real), host)
