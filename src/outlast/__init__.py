@@ -1,1 +1,62 @@
-"""Coding agents that outlast the process they run in."""
+"""Coding agents that outlast the process they run in.
+
+What an application needs has its name here; implementations are imported from where they live
+(`outlast.adapters.claude_code`, `outlast.workspaces.local`). Names load what they need on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+# Not lazy: the module `outlast.tool` has the decorator's name, and whoever imports it first would put it in its place.
+from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, Unsure, Verdict, tool
+
+if TYPE_CHECKING:
+    from outlast.adapter import Agent
+    from outlast.errors import OutlastError
+    from outlast.opening import open_world
+    from outlast.records.events import Event
+    from outlast.session import Outcome, Session, Turn
+    from outlast.world import World
+
+__all__ = [
+    "Agent",
+    "Done",
+    "Event",
+    "NotDone",
+    "Outcome",
+    "OutlastError",
+    "Session",
+    "Tool",
+    "ToolFailed",
+    "ToolIO",
+    "Turn",
+    "Unsure",
+    "Verdict",
+    "World",
+    "open_world",
+    "tool",
+]
+
+_HOMES: Final = {
+    "Agent": "outlast.adapter",
+    "Event": "outlast.records.events",
+    "Outcome": "outlast.session",
+    "OutlastError": "outlast.errors",
+    "Session": "outlast.session",
+    "Turn": "outlast.session",
+    "World": "outlast.world",
+    "open_world": "outlast.opening",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
