@@ -3,7 +3,7 @@
 from typing import Final
 
 from outlast.errors import BadPayload
-from outlast.world.commit import Header
+from outlast.world.commit import Commit, Header
 
 STATUS_LIMIT: Final = 1_000
 """Characters of a status."""
@@ -33,17 +33,17 @@ def check_first(header: Header) -> None:
         raise BadPayload(what="The first commit", reason="its number must be 1 and its fence 0")
 
 
-def check_status(status: str) -> None:
-    """Return if `status` can stand in a header.
+def check_content(commit: Commit) -> None:
+    """Return if the texts of `commit` can be stored.
 
     Raises:
-        BadPayload: it is too long or no Unicode text.
+        BadPayload: the status is too long, or one of them is no Unicode text.
     """
-    check_texts(status)
-    if len(status) > STATUS_LIMIT:
-        raise BadPayload(
-            what="The status", reason=f"it has {len(status)} characters, {STATUS_LIMIT} may stand there"
-        )
+    header = commit.header
+    check_texts(header.status, *header.consumes, *header.refs, *commit.blobs)
+    if len(header.status) > STATUS_LIMIT:
+        reason = f"it has {len(header.status)} characters, {STATUS_LIMIT} may stand there"
+        raise BadPayload(what="The status", reason=reason)
 
 
 def parse_token(token: str | None) -> int | None:

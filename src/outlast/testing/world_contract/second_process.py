@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -19,7 +19,8 @@ from outlast.testing.world_contract.blocks import TAKEOVER, commit, offer, renew
 from outlast.testing.world_contract.case import Store
 from outlast.world import Lease, World
 
-ANSWER_LIMIT_S = 30.0
+ANSWER_LIMIT_S: Final = 30.0
+PROGRAM: Final = f"from {__name__} import main; main()"
 
 
 class Second:
@@ -51,7 +52,7 @@ async def second_process(store: Store) -> AsyncGenerator[Second]:
     """Another process that has opened the store; it ends with the context."""
     recipe = store.recipe()
     assert recipe is not None, "a store for several processes has a recipe"
-    command = [sys.executable, "-m", __name__, recipe.opener, *recipe.arguments]
+    command = [sys.executable, "-c", PROGRAM, recipe.opener, *recipe.arguments]
     async with await anyio.open_process(command, stderr=None) as process:
         try:
             second = Second(process)
@@ -99,5 +100,6 @@ async def _serve(opener: str, arguments: list[str]) -> None:
             print(json.dumps(await _obey(world, verb, words)), flush=True)  # noqa: T201 the answer
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Open the store that the command line names and obey until the input ends."""
     anyio.run(_serve, sys.argv[1], sys.argv[2:])

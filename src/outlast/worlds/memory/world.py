@@ -34,7 +34,7 @@ from outlast.world import (
     WorkerOffer,
     WorkerRow,
 )
-from outlast.world.checks import check_first, check_status, check_texts, parse_token
+from outlast.world.checks import check_content, check_first, check_texts, parse_token
 from outlast.world.commit import seal
 from outlast.worlds.memory.follow import behind
 from outlast.worlds.memory.store import Hints, MemoryLiveness, MemoryStore, Session, new_head
@@ -144,7 +144,7 @@ class MemoryWorld:
         if header.seq != len(kept.commits) + 1:
             return CommitConflict(session=session, seq=header.seq)
         try:
-            check_status(header.status)
+            check_content(commit)
         except BadPayload as error:
             return error
         for position, name in enumerate(header.consumes):

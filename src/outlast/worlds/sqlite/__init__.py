@@ -1,0 +1,46 @@
+"""The World in a file: SQLite, one or many processes of one machine. The default; it needs no configuration.
+
+Beside `world.db` lie `world.db-wal` and `-shm` (SQLite's own), `world.db-lock` (the line of the writers),
+`world.db-workers/` (a file for each worker that lives) and `world.db-hints/` (a socket for each process that waits).
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from outlast.clock import Clock, SystemClock
+from outlast.worlds.sqlite import reads
+from outlast.worlds.sqlite.layout import Files, UnsafeFileSystem
+from outlast.worlds.sqlite.store import open_store
+from outlast.worlds.sqlite.world import SqliteWorld
+
+PATIENCE_S = 30.0
+
+__all__ = ["SqliteWorld", "UnsafeFileSystem", "open_sqlite"]
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: Path | str, *, clock: Clock | None = None, patience_s: float = PATIENCE_S
+) -> AsyncGenerator[SqliteWorld]:
+    """The World in the file `path`, made with its directory if there is none; only this user may read it.
+
+    Args:
+        path: The database.
+        clock: The World's clock; the machine's own by default.
+        patience_s: How long a write may wait for another process's write lock, or for the disk.
+
+    Raises:
+        WorldForeign: there is something else, or half of something. It is left as it is.
+        WorldTooNew: a newer outlast made it.
+        WorldReadOnly: there is nothing and nothing can be made. What is there but cannot be written opens; its
+            writes raise this.
+        WorldUnavailable: the system refuses, or this machine's SQLite is unsafe.
+    """
+    files = Files.beside(Path(path))
+    async with open_store(files, clock or SystemClock(), patience_s) as store:
+        world = SqliteWorld(store)
+        if store.writer is not None:
+            for tenant, session in await store.reader.read(reads.dying):
+                await world.for_tenant(tenant).erase(session)
+        yield world

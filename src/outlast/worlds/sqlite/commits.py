@@ -1,0 +1,269 @@
+"""Commits and deltas: what may land, and everything that changes with it. All within one transaction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from outlast.errors import (
+    BlobUnknown,
+    CommitConflict,
+    Fenced,
+    InputTaken,
+    NotIdle,
+    OutlastError,
+    SessionErased,
+    SessionExists,
+)
+from outlast.world import Commit, Delta, Header, Lease
+from outlast.world.checks import check_content
+from outlast.worlds.sqlite.hints import key, ready_key
+from outlast.worlds.sqlite.statements import statements
+from outlast.worlds.sqlite.transaction import ALIVE, SHIFT, Row, Transaction
+
+SQL: Final = statements(__file__)
+ADD_COMMIT: Final = SQL["add_commit"]
+ADVANCE: Final = SQL["advance"]
+ADVANCE_ALL: Final = SQL["advance_all"]
+DIGEST: Final = SQL["digest"]
+SHOW: Final = SQL["show"]
+SHOWN: Final = SQL["shown"]
+
+LINE: Final = float(2**50)
+"""Sessions that are ready at once stand at `change - LINE`: before every wake time, and in the order in which they
+became ready. No clock takes part in that order."""
+
+_packs = msgspec.msgpack.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A session to be created."""
+
+    session: str
+    first: Commit
+    agent: str
+    placement: str
+    labels: Mapping[str, str]
+
+
+def create(transaction: Transaction, tenant: str, new: Opening) -> bool:
+    """See `Log.create`."""
+    found = transaction.find(tenant, new.session)
+    if found is not None:
+        return _same_opening(transaction, found, new)
+    _check(transaction, transaction.find_tenant(tenant), None, new.session, new.first)
+    transaction.run(SQL["add_tenant"], (tenant,))
+    number = transaction.find_tenant(tenant)
+    route = _find_route(transaction, number, new.agent, new.placement, new.first.header.format)
+    transaction.run(SQL["add_session"], (number, new.session, route, transaction.now_s, transaction.now_s))
+    row = transaction.get(tenant, new.session)
+    for name, value in new.labels.items():
+        transaction.run(SQL["add_label"], (row.pk, name, value))
+    land(transaction, tenant, new.session, row._replace(format=new.first.header.format), new.first)
+    return True
+
+
+def _same_opening(transaction: Transaction, row: Row, new: Opening) -> bool:
+    if row.state != ALIVE:
+        raise SessionErased(session=new.session)
+    found = transaction.one(SQL["opening"], (row.at(1), row.pk))
+    there = (*(found or ()), dict(transaction.rows(SQL["labels"], (row.pk,))))
+    wanted = (new.first.header.digest, new.agent, new.placement, dict(new.labels))
+    for name, stands, other in zip(
+        ("first commit", "agent", "placement", "labels"), there, wanted, strict=True
+    ):
+        if stands != other:
+            raise SessionExists(session=new.session, difference=f"another {name}")
+    return False
+
+
+def commit_many(
+    transaction: Transaction, tenant: str, commits: Sequence[tuple[Lease, Commit]]
+) -> list[Exception | None]:
+    """See `Log.commit_many`."""
+    results: list[Exception | None] = []
+    for lease, new in commits:
+        try:
+            _commit(transaction, tenant, lease, new)
+        except OutlastError as error:
+            results.append(error)
+        else:
+            results.append(None)
+    return results
+
+
+def _commit(transaction: Transaction, tenant: str, lease: Lease, new: Commit) -> None:
+    session, header = lease.session, new.header
+    row = transaction.get(tenant, session)
+    if _landed(transaction, row, header):
+        return
+    if not (row.fence == lease.fence == header.fence and row.worker == lease.worker):
+        raise Fenced(session=session, current=row.fence, fence=header.fence)
+    _check(transaction, row.tenant, row, session, new)
+    land(transaction, tenant, session, row, new, worker=None if header.release else row.worker)
+
+
+def commit_idle(transaction: Transaction, tenant: str, session: str, new: Commit) -> None:
+    """See `Log.commit_idle`."""
+    row = transaction.get(tenant, session)
+    if _landed(transaction, row, new.header):
+        return
+    if row.turn_open or transaction.stands(row.worker):
+        raise NotIdle(session=session, reason="a turn is open" if row.turn_open else "a lease stands")
+    if new.header.fence != row.fence:
+        raise Fenced(session=session, current=row.fence, fence=new.header.fence)
+    _check(transaction, row.tenant, row, session, new)
+    land(transaction, tenant, session, row, new, worker=row.worker)
+
+
+def _landed(transaction: Transaction, row: Row, header: Header) -> bool:
+    if not 1 <= header.seq <= row.seq:
+        return False
+    found = transaction.one(DIGEST, (row.at(header.seq),))
+    return found is not None and found[0] == header.digest
+
+
+def _check(transaction: Transaction, tenant: int | None, row: Row | None, session: str, new: Commit) -> None:
+    """Refuse what cannot land, before anything is written."""
+    header = new.header
+    if header.seq != (row.seq if row else 0) + 1:
+        raise CommitConflict(session=session, seq=header.seq)
+    check_content(new)
+    for position, name in enumerate(header.consumes):
+        found = transaction.one(SQL["unconsumed"], (row.pk, name)) if row else None
+        if found is None or found[0] is not None or name in header.consumes[:position]:
+            reason = "it is not in the inbox" if found is None else "it was already consumed"
+            raise InputTaken(session=session, input=name, reason=reason)
+    check_blobs(transaction, tenant, session, header.refs, new.blobs)
+
+
+def check_blobs(
+    transaction: Transaction,
+    tenant: int | None,
+    session: str,
+    refs: Sequence[str],
+    given: Mapping[str, bytes],
+) -> None:
+    """Refuse names of blobs that are neither given nor held.
+
+    Raises:
+        BlobUnknown
+    """
+    for ref in refs:
+        if ref not in given and transaction.one(SQL["find_blob"], (tenant, ref)) is None:
+            raise BlobUnknown(session=session, blob=ref, world=transaction.world)
+
+
+def keep_blobs(transaction: Transaction, row: Row, refs: Sequence[str], given: Mapping[str, bytes]) -> None:
+    """Store what is given and not there yet, and let the session name it and `refs`."""
+    for name in {*refs, *given}:
+        found = transaction.one(SQL["find_blob"], (row.tenant, name))
+        if found is None:
+            found = transaction.one(SQL["add_blob"], (row.tenant, name, given[name]))
+        transaction.run(SQL["name_blob"], (row.pk, found[0] if found else None))
+
+
+def land(
+    transaction: Transaction, tenant: str, session: str, row: Row, new: Commit, *, worker: str | None = None
+) -> None:
+    """Write a commit that may land, with everything that its header changes."""
+    header = new.header
+    if header.refs or new.blobs:
+        keep_blobs(transaction, row, header.refs, new.blobs)
+    for name in header.consumes:
+        transaction.run(SQL["consume"], (header.seq, row.pk, name))
+    transaction.run(ADD_COMMIT, (row.at(header.seq), *_columns(header), new.body))
+    _advance(transaction, tenant, row, header, worker)
+    transaction.told.add(key(tenant, session))
+    if worker is None:
+        transaction.told.add(ready_key(tenant))
+
+
+def _columns(header: Header) -> tuple[str | int | float | None, ...]:
+    flags = header.turn_open | header.parked << 1 | header.snapshot << 2 | header.release << 3
+    return (
+        header.fence,
+        header.format,
+        header.events,
+        header.sealed,
+        flags,
+        header.digest,
+        header.wake_at_s,
+        header.status,
+        texts(header.consumes),
+        texts(header.refs),
+    )
+
+
+def texts(names: Sequence[str]) -> str | None:
+    """Some names as they are stored."""
+    return msgspec.json.encode(names).decode() if names else None
+
+
+def _advance(transaction: Transaction, tenant: str, row: Row, header: Header, worker: str | None) -> None:
+    waiting = row.waiting - len(header.consumes)
+    change = transaction.next_change(tenant)
+    # Who gives a session up joins the line at its end.
+    stood = row.ready_at if worker == row.worker or row.worker is None else None
+    ready = ready_at(header, waiting, stood, change)
+    route, newest = row.route, max(row.format, header.format)
+    if newest != row.format:
+        [[_, agent, placement]] = transaction.rows(SQL["route_of"], (row.route,))
+        route = _find_route(transaction, row.tenant, agent, placement, newest)
+    common = (
+        header.seq,
+        header.seq if header.snapshot else row.snapshot_seq,
+        header.turn_open,
+        header.parked,
+        header.wake_at_s,
+        header.status,
+        waiting,
+        change,
+        transaction.now_s,
+    )
+    if (worker, route, ready, header.fence) == (row.worker, row.route, row.ready_at, row.fence) and row.seq:
+        transaction.run(ADVANCE, (*common, row.pk))
+    else:
+        transaction.run(ADVANCE_ALL, (*common, header.fence, newest, worker, route, ready, row.pk))
+
+
+def ready_at(header: Header, waiting: int, stood: float | None, change: int) -> float | None:
+    """When a session is ready, were it free: by its newest header, and the place in line that it had."""
+    if waiting or (header.turn_open and not header.parked and header.wake_at_s is None):
+        return stood if stood is not None and stood < 0 else change - LINE
+    if header.turn_open and header.parked:
+        return None
+    return header.wake_at_s
+
+
+def _find_route(transaction: Transaction, tenant: int | None, agent: str, placement: str, newest: int) -> int:
+    facts = (tenant, agent, placement, newest)
+    transaction.run(SQL["add_route"], facts)
+    [[route]] = transaction.rows(SQL["find_route"], facts)
+    return route
+
+
+def shown(transaction: Transaction, row: Row) -> int:
+    """How many deltas are stored after the newest commit."""
+    found = transaction.one(SHOWN, (row.at(row.seq),))
+    return found[0] if found else 0
+
+
+def publish(
+    transaction: Transaction, tenant: str, lease: Lease, place: tuple[int, int], deltas: Sequence[Delta]
+) -> None:
+    """See `Log.publish`; `place` is the commit and the index of the first delta."""
+    after, first = place
+    session = lease.session
+    row = transaction.get(tenant, session)
+    if row.fence != lease.fence or row.worker != lease.worker:
+        raise Fenced(session=session, current=row.fence, fence=lease.fence)
+    there = shown(transaction, row)
+    if after != row.seq or first > there:
+        raise CommitConflict(session=session, seq=after)
+    fresh = [delta.body for delta in deltas[there - first :]]
+    if fresh:
+        transaction.run(SHOW, (row.pk << SHIFT | after, there, len(fresh), _packs.encode(fresh)))
+        transaction.told.add(key(tenant, session))

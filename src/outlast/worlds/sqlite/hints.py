@@ -1,0 +1,214 @@
+"""Hints: who waits for what in this process, and datagrams between the processes on one file.
+
+Each process that waits for anything binds a socket in the directory of hints. After a transaction has become durable,
+its writer sends the keys of what changed to every socket there. A datagram that finds no room, a reader that sleeps, a
+socket whose process is dead (it is removed) cost the writer nothing. Behind it stands a slow poll (`poll.py`).
+"""
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+import blake3
+
+from outlast.clock import Clock, SystemClock
+from outlast.ids import new_id
+
+DATAGRAM_KEYS: Final = 256
+PATH_LIMIT: Final = 100
+"""Bytes of a socket's address: Linux takes 108, macOS 104."""
+_SHORT: Final = Path("/proc/self/fd").exists()
+SETTLED_S: Final = 0.1
+"""Modification times of directories may be this coarse."""
+
+
+def key(tenant: str, session: str | None) -> int:
+    """64 bits that stand for a session in hints; two sessions that share them wake each other without cause."""
+    name = f"{tenant}\0{session or ''}".encode()
+    return int.from_bytes(blake3.blake3(name).digest(8), "little")
+
+
+def ready_key(tenant: str) -> int:
+    """Stands for any session of a tenant that may have become ready."""
+    return key(tenant, None)
+
+
+ANYONE: Final = 0
+"""Stands for every session of every tenant."""
+
+
+class Hints:
+    """One subscription."""
+
+    def __init__(self, keys: frozenset[int]) -> None:
+        self.keys = keys
+        self._changed = asyncio.Event()
+
+    def tell(self) -> None:
+        """Something changed."""
+        self._changed.set()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """See `outlast.world.Subscription`."""
+        if not self._changed.is_set():
+            with anyio.move_on_after(timeout_s):
+                await self._changed.wait()
+        changed = self._changed.is_set()
+        self._changed.clear()
+        return changed
+
+
+class Switchboard:
+    """All subscriptions of this process to one World, and the socket on which other processes reach them."""
+
+    def __init__(self, directory: Path, *, listen: bool) -> None:
+        self._directory = directory
+        self._listen = listen
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[int, set[Hints]] = {}
+        self._socket: socket.socket | None = None
+        self.name = new_id("p").removeprefix("p-")
+        """Of this process's socket."""
+
+    @property
+    def keys(self) -> frozenset[int]:
+        """What anybody of this process waits for."""
+        return frozenset(self._waiting)
+
+    def add(self, hints: Hints) -> None:
+        """Begin to tell a subscription."""
+        if self._listen and self._socket is None:
+            self._socket = self._bind()
+        for wanted in hints.keys:
+            self._waiting.setdefault(wanted, set()).add(hints)
+
+    def remove(self, hints: Hints) -> None:
+        """Stop telling a subscription."""
+        for wanted in hints.keys:
+            there = self._waiting[wanted]
+            there.discard(hints)
+            if not there:
+                del self._waiting[wanted]
+
+    def tell(self, keys: Iterable[int]) -> None:
+        """Tell whoever waits for one of `keys`."""
+        for changed in keys:
+            for hints in self._waiting.get(changed, ()):
+                hints.tell()
+
+    def close(self) -> None:
+        """Close and remove the socket."""
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
+            with suppress(OSError):
+                (self._directory / self.name).unlink()
+
+    def _bind(self) -> socket.socket | None:
+        """A socket of our own; None where the path is too long for one, and the poll must do."""
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        directory = os.open(self._directory, os.O_RDONLY)
+        try:
+            address = address_of(self._directory, directory, self.name)
+            if address is None:
+                fresh.close()
+                self._listen = False
+                return None
+            fresh.bind(address)
+        finally:
+            os.close(directory)
+        fresh.setblocking(False)  # noqa: FBT003 its signature
+        self._loop.add_reader(fresh, self._receive, fresh)
+        return fresh
+
+    def _receive(self, ours: socket.socket) -> None:
+        keys: set[int] = set()
+        with suppress(BlockingIOError):
+            for _ in range(64):
+                data = ours.recv(8 * DATAGRAM_KEYS)
+                keys.update(struct.unpack(f"<{len(data) // 8}Q", data))
+        self.tell(keys)
+
+
+class Postman:
+    """Sends keys to the other processes. Belongs to one thread."""
+
+    def __init__(self, directory: Path, ours: str | None, clock: Clock | None = None) -> None:
+        self._directory = directory
+        self._ours = ours
+        self._clock = clock or SystemClock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)  # noqa: FBT003 its signature
+        self._opened: tuple[int, int] | None = None  # inode and descriptor of the directory
+        self._listed_ns = 0
+        self._names: list[str] = []
+
+    def send(self, keys: Iterable[int]) -> None:
+        """Tell every other process; whoever cannot take it now reads later."""
+        names = self._others()
+        if not names or self._opened is None:
+            return
+        every = sorted(keys)
+        for start in range(0, len(every), DATAGRAM_KEYS):
+            part = every[start : start + DATAGRAM_KEYS]
+            data = struct.pack(f"<{len(part)}Q", *part)
+            for name in names:
+                self._deliver(data, name)
+
+    def close(self) -> None:
+        """Let go of socket and directory."""
+        self._socket.close()
+        self._forget()
+
+    def _deliver(self, data: bytes, name: str) -> None:
+        assert self._opened is not None
+        address = address_of(self._directory, self._opened[1], name)
+        if address is None:
+            return
+        try:
+            self._socket.sendto(data, address)
+        except ConnectionRefusedError:
+            # Nobody has it open: its process is dead. Names are never used twice.
+            with suppress(OSError):
+                os.unlink(name, dir_fd=self._opened[1])
+        except OSError:
+            pass  # gone, or full: a hint may be lost
+
+    def _others(self) -> list[str]:
+        try:
+            there = os.stat(self._directory)  # noqa: PTH116 it is on the path of every commit
+        except FileNotFoundError:
+            self._forget()
+            return []
+        if self._opened is None or self._opened[0] != there.st_ino:
+            self._forget()
+            self._opened = (there.st_ino, os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC))
+        if there.st_mtime_ns != self._listed_ns:
+            names = os.listdir(self._opened[1])  # noqa: PTH208 a descriptor is no Path
+            self._names = [name for name in names if name != self._ours]
+            # A name that comes within the same tick of the file system's clock would never be noticed.
+            settled = there.st_mtime_ns < (self._clock.now() - SETTLED_S) * 1e9
+            self._listed_ns = there.st_mtime_ns if settled else 0
+        return self._names
+
+    def _forget(self) -> None:
+        if self._opened is not None:
+            os.close(self._opened[1])
+        self._opened = None
+        self._listed_ns = 0
+        self._names = []
+
+
+def address_of(directory: Path, descriptor: int, name: str) -> str | None:
+    """The address of a socket in a directory that is open as `descriptor`; None if there is none short enough."""
+    if _SHORT:
+        return f"/proc/self/fd/{descriptor}/{name}"  # short, however long the path is
+    address = str(directory / name)
+    return address if len(os.fsencode(address)) <= PATH_LIMIT else None

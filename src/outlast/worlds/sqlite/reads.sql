@@ -1,0 +1,36 @@
+-- name: head
+select s.id, r.agent, r.placement, s.seq, s.fence, s.format, s.snapshot_seq, s.turn_open, s.parked, s.wake_at_s,
+    s.status, s.worker, s.waiting, s.created_at_s, s.updated_at_s, s.pk, s.change
+from session s join route r on r.pk = s.route
+where s.pk = ?
+
+-- name: labels
+select name, value from label where session = ?
+
+-- name: page
+select pk, change from session
+where tenant = (select pk from tenant where name = ?1) and state = 0 and change < ?2
+    and not exists (
+        select 1 from json_each(?3) wanted
+        where not exists (
+            select 1 from label l where l.session = session.pk and l.name = wanted.key and l.value = wanted.value))
+order by change desc limit ?4
+
+-- name: commits
+select at, fence, format, events, sealed, flags, digest, wake_at_s, status, consumes, refs, body
+from log
+where at > ? and at <= ?
+order by at limit ?
+
+-- name: blob
+select bytes from blob b join naming n on n.blob = b.pk where b.tenant = ? and b.hash = ? and n.session = ?
+
+-- name: changed_since
+select id from session where tenant = (select pk from tenant where name = ?) and change > ? and state = 0
+
+-- name: held
+select id from session where tenant = (select pk from tenant where name = ?) and worker is not null
+    and ready_at is not null
+
+-- name: dying
+select t.name, s.id from session s join tenant t on t.pk = s.tenant where s.state = 1

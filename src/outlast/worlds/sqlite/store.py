@@ -1,0 +1,90 @@
+"""What all handles of one opening share: the writer, the readers, the hints."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from outlast.clock import Clock
+from outlast.worlds.sqlite import claims
+from outlast.worlds.sqlite.database import Database
+from outlast.worlds.sqlite.hints import ANYONE, Postman, Switchboard
+from outlast.worlds.sqlite.layout import Access, Files, prepare
+from outlast.worlds.sqlite.liveness import SqliteLiveness, WorkerFiles
+from outlast.worlds.sqlite.poll import Poll
+from outlast.worlds.sqlite.reader import Reader
+from outlast.worlds.sqlite.transaction import Query, Transaction
+from outlast.worlds.sqlite.writer import Writer
+
+FORGET_S: Final = 24 * 3600.0
+"""How long the row of a worker that no session names is kept after its time ran out."""
+
+
+class SqliteStore:
+    """An opened file. Belongs to one event loop; its threads end with `close`."""
+
+    def __init__(self, files: Files, access: Access, clock: Clock, patience_s: float) -> None:
+        self.files = files
+        self.access = access
+        self.workers = WorkerFiles(files.workers)
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self.board = Switchboard(files.hints, listen=not access.read_only)
+        self._postman = Postman(files.hints, self.board.name)
+        self.reader = Reader(files, access, clock.now)
+        self.poll = Poll(self.reader, self.board)
+        self.writer = None if access.read_only else Writer(files, self._begin, self._tell, patience_s)
+
+    def open_liveness(self) -> SqliteLiveness:
+        """See `outlast.world.Queue`."""
+        return SqliteLiveness(self.files.name, self.files.workers, self._clock, self._retired)
+
+    def _begin(self, database: Database) -> Transaction:
+        return Transaction(database, self.files.name, self._clock.now(), self.workers.deadline)
+
+    def _tell(self, keys: frozenset[int]) -> None:
+        """On the writer's thread, after a transaction has become durable."""
+        if not self.board.keys.isdisjoint(keys):
+            self._loop.call_soon_threadsafe(self.board.tell, keys)
+        self._postman.send(keys)
+
+    def _retired(self) -> None:
+        """On a keeper's thread. Its hint goes to this process as to every other."""
+        postman = Postman(self.files.hints, None)
+        try:
+            postman.send([ANYONE])
+        finally:
+            postman.close()
+
+    async def tidy(self) -> None:
+        """Forget workers that ended long ago and that nothing names any more."""
+        named = await self.reader.read(claims.owners)
+        long_ago = self._clock.now() - FORGET_S
+
+        def forget(_: Query) -> None:
+            for row in self.workers.rows():
+                if row.deadline_s < long_ago and row.worker not in named:
+                    self.workers.forget(row.worker)
+
+        await self.reader.read(forget)
+
+    async def close(self) -> None:
+        """Write what is queued, then end the threads. Bounded."""
+        self.poll.close()
+        if self.writer is not None:
+            await self.writer.close()
+        await self.reader.close()
+        self.board.close()
+        self._postman.close()
+
+
+@asynccontextmanager
+async def open_store(files: Files, clock: Clock, patience_s: float) -> AsyncGenerator[SqliteStore]:
+    """Open the store, making it if there is none."""
+    store = SqliteStore(files, prepare(files), clock, patience_s)
+    try:
+        if store.writer is not None:
+            await store.tidy()
+        yield store
+    finally:
+        await store.close()

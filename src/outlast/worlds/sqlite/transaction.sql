@@ -1,0 +1,13 @@
+-- name: find_tenant
+select pk from tenant where name = ?
+
+-- name: find_session
+select pk, tenant, state, seq, fence, format, snapshot_seq, turn_open, parked, wake_at_s, status, worker, route, ready_at,
+    waiting, arrivals
+from session
+where tenant = (select pk from tenant where name = ?) and id = ?
+
+-- name: newest_change
+select change from session
+where tenant = (select pk from tenant where name = ?) and state = 0
+order by change desc limit 1

@@ -1,0 +1,208 @@
+"""One tenant's handle on a World in a SQLite file. The promises are those of `outlast.world`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Final, TypeVar
+
+from outlast.errors import WorldReadOnly
+from outlast.ids import check_session_id
+from outlast.world import (
+    Capability,
+    Claim,
+    Commit,
+    Cursor,
+    Delta,
+    Input,
+    Item,
+    Lease,
+    Page,
+    SessionHead,
+    Subscription,
+    Takeover,
+    WorkerOffer,
+    WorkerRow,
+)
+from outlast.world.checks import check_first, check_texts, parse_token
+from outlast.worlds.sqlite import claims, commits, erase, inputs, reads
+from outlast.worlds.sqlite.follow import behind
+from outlast.worlds.sqlite.hints import ANYONE, Hints, key, ready_key
+from outlast.worlds.sqlite.liveness import SqliteLiveness
+from outlast.worlds.sqlite.store import SqliteStore
+from outlast.worlds.sqlite.transaction import Query, Transaction
+
+T = TypeVar("T")
+
+CAPABILITIES: Final = frozenset(
+    {Capability.DURABLE, Capability.MULTI_PROCESS, Capability.POWER_LOSS_SAFE, Capability.PUSH}
+)
+ROW_BYTES: Final = 200
+"""What a commit costs besides its bodies, roughly: it bounds a batch."""
+REREAD_S: Final = 60.0
+"""A watcher that is told nothing looks again this often; the poll sees everything long before."""
+
+
+class SqliteWorld:
+    """One tenant's view of a `SqliteStore`. Belongs to the event loop on which it was opened."""
+
+    def __init__(self, store: SqliteStore, tenant: str = "default") -> None:
+        self._store = store
+        self._tenant = tenant
+
+    @property
+    def name(self) -> str:
+        return self._store.files.name
+
+    @property
+    def tenant(self) -> str:
+        return self._tenant
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return CAPABILITIES
+
+    def for_tenant(self, tenant: str = "default") -> "SqliteWorld":
+        return SqliteWorld(self._store, tenant)
+
+    async def _write(self, call: Callable[[Transaction], T], *, size: int = 0, durable: bool = True) -> T:
+        if self._store.writer is None:
+            raise WorldReadOnly(world=self.name, reason=self._store.access.read_only)
+        return await self._store.writer.write(call, size=size, durable=durable)
+
+    def _read(self, call: Callable[[Query], T]) -> asyncio.Future[T]:
+        return self._store.reader.read(call)
+
+    # Log
+
+    async def create(
+        self,
+        session: str,
+        first: Commit,
+        *,
+        agent: str,
+        placement: str = "any",
+        labels: Mapping[str, str] | None = None,
+    ) -> bool:
+        check_session_id(session)
+        check_first(first.header)
+        labels = dict(labels or {})
+        check_texts(agent, placement, *labels, *labels.values())
+        new = commits.Opening(session, first, agent, placement, labels)
+        return await self._write(
+            lambda transaction: commits.create(transaction, self._tenant, new), size=_size(first)
+        )
+
+    async def commit_many(self, commits_: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
+        size = sum(_size(commit) for _, commit in commits_)
+        return await self._write(
+            lambda transaction: commits.commit_many(transaction, self._tenant, commits_), size=size
+        )
+
+    async def commit_idle(self, session: str, commit: Commit) -> None:
+        await self._write(
+            lambda transaction: commits.commit_idle(transaction, self._tenant, session, commit),
+            size=_size(commit),
+        )
+
+    async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
+        await self._write(
+            lambda transaction: commits.publish(transaction, self._tenant, lease, (after, first), deltas),
+            size=sum(len(delta.body) for delta in deltas),
+            durable=False,
+        )
+
+    async def get(self, session: str) -> SessionHead:
+        return await self._read(lambda query: reads.get(query, self._tenant, session))
+
+    async def list(
+        self, *, after: str | None = None, limit: int = 100, labels: Mapping[str, str] | None = None
+    ) -> Page:
+        before, wanted = parse_token(after), dict(labels or {})
+        return await self._read(lambda query: reads.page(query, self._tenant, before, limit, wanted))
+
+    async def commits(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Commit]:
+        return await self._read(lambda query: reads.commits(query, self._tenant, session, after, limit))
+
+    async def follow(self, session: str, after: Cursor) -> AsyncGenerator[Item, None]:
+        async with self.subscribe(session) as hints:
+            while True:
+                items = await self._read(partial(behind, tenant=self._tenant, session=session, after=after))
+                for item in items:
+                    yield item
+                    after = item.cursor
+                if not items:
+                    await hints.wait(REREAD_S)
+
+    async def erase(self, session: str) -> None:
+        row = await self._write(lambda transaction: erase.entomb(transaction, self._tenant, session))
+        if row is None:
+            return
+        first: int | None = 1
+        while first is not None:
+            piece = partial(erase.erase_commits, row=row, first=first)
+            first = await self._write(piece)
+        while await self._write(lambda transaction: erase.erase_blobs(transaction, row)):
+            pass
+        await self._write(lambda transaction: erase.bury(transaction, row))
+
+    # Inbox
+
+    async def put_input(self, session: str, new: Input) -> Input:
+        check_texts(new.id, new.digest, *new.refs, *new.blobs)
+        size = len(new.body) + sum(map(len, new.blobs.values()))
+        return await self._write(
+            lambda transaction: inputs.put_input(transaction, self._tenant, session, new), size=size
+        )
+
+    async def inputs(self, session: str) -> Sequence[Input]:
+        return await self._read(lambda query: inputs.waiting_inputs(query, self._tenant, session))
+
+    async def find_input(self, session: str, input_id: str) -> Input | None:
+        return await self._read(lambda query: inputs.find_input(query, self._tenant, session, input_id))
+
+    # Queue
+
+    async def claim(self, offer: WorkerOffer, takeover: Takeover) -> Claim | None:
+        deadline = self._store.workers.deadline
+        # Looked at first without the write lock: a worker that polls an idle World costs and hinders nobody.
+        if await self._read(lambda query: claims.find_ready(query, self._tenant, offer, deadline)) is None:
+            return None
+        return await self._write(
+            lambda transaction: claims.claim(transaction, self._tenant, offer, takeover, deadline),
+            size=len(takeover.body),
+        )
+
+    async def release(self, lease: Lease) -> None:
+        await self._write(lambda transaction: claims.release(transaction, self._tenant, lease))
+
+    def open_liveness(self) -> SqliteLiveness:
+        return self._store.open_liveness()
+
+    async def workers(self) -> Sequence[WorkerRow]:
+        return await self._read(lambda _: list(self._store.workers.rows()))
+
+    # Blobs and hints
+
+    async def get_many(self, session: str, hashes: Sequence[str]) -> Mapping[str, bytes]:
+        return await self._read(lambda query: reads.get_many(query, self._tenant, session, hashes))
+
+    def subscribe(self, session: str | None = None) -> AbstractAsyncContextManager[Subscription]:
+        return self._subscribe(session)
+
+    @asynccontextmanager
+    async def _subscribe(self, session: str | None) -> AsyncGenerator[Hints]:
+        if session is None:
+            hints = Hints(frozenset({ready_key(self._tenant), ANYONE}))
+        else:
+            hints = Hints(frozenset({key(self._tenant, session)}))
+        self._store.board.add(hints)
+        self._store.poll.watch(self._tenant)
+        try:
+            yield hints
+        finally:
+            self._store.board.remove(hints)
+
+
+def _size(commit: Commit) -> int:
+    return ROW_BYTES + len(commit.body) + sum(map(len, commit.blobs.values()))

@@ -1,0 +1,217 @@
+"""The one thread of this process that writes: it drains a queue and gives many callers one transaction, one fsync.
+
+Group commit. While a transaction is being made durable, what arrives queues; the next transaction takes all of it.
+Nothing waits for company: a lone commit is written at once.
+
+Refusals are decided before a job writes anything, so they leave nothing. If anything else goes wrong, the transaction
+is rolled back and its jobs are written one by one, so that what is wrong with one hinders no other.
+
+Durability. A transaction that holds only deltas runs under `synchronous=NORMAL`: its frames go into the WAL without an
+fsync. Any other runs under FULL: the WAL is fsynced before anybody is told. That fsync covers the file, thus every
+frame before, whoever wrote it; and a WAL is read from its start up to the first frame whose checksum, chained over all
+frames before it, is wrong. So a commit that survives is preceded by all deltas that were shown before it, and a delta
+that is lost takes only what came after it, none of which was acknowledged as durable. NORMAL, never OFF: checkpoints
+must fsync the WAL before they touch the database, and the database before the WAL is begun anew.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
+
+import anyio
+
+from outlast.errors import OutlastError, WorldUnavailable
+from outlast.worlds.sqlite.database import Database, connect
+from outlast.worlds.sqlite.failures import unavailable
+from outlast.worlds.sqlite.layout import Files
+from outlast.worlds.sqlite.mutex import Mutex
+from outlast.worlds.sqlite.transaction import Transaction
+
+T = TypeVar("T")
+
+BATCH_JOBS: Final = 256
+BATCH_BYTES: Final = 16 * 1024 * 1024
+CLOSE_LIMIT_S: Final = 10.0
+CACHE_KIB: Final = 16 * 1024
+
+
+class Job(Generic[T]):
+    """Something to be written, and whoever waits for it."""
+
+    __slots__ = ("abandoned", "call", "durable", "error", "future", "result", "size")
+
+    def __init__(self, call: Callable[[Transaction], T], size: int, *, durable: bool) -> None:
+        self.call = call
+        self.size = size
+        self.durable = durable
+        self.abandoned = False
+        self.result: T | None = None
+        self.error: Exception | None = None
+        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def settle(self) -> None:
+        """Tell the waiter, on its loop."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)  # pyright: ignore[reportArgumentType] T may be None
+
+
+class Writer:
+    """The queue before the writer's thread. Opened, used and closed on one event loop."""
+
+    def __init__(
+        self,
+        files: Files,
+        begin: Callable[[Database], Transaction],
+        tell: Callable[[frozenset[int]], None],
+        patience_s: float,
+    ) -> None:
+        self._files = files
+        self._begin = begin
+        self._tell = tell
+        self._patience_s = patience_s
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._closed = False
+        self._ended = asyncio.Event()
+        self._mutex = Mutex(files.lock)
+        self._database = self._connect()
+        self._full = True
+        self._thread = threading.Thread(target=self._run, name="outlast-sqlite-writer", daemon=True)
+        self._thread.start()
+
+    async def write(self, call: Callable[[Transaction], T], *, size: int = 0, durable: bool = True) -> T:
+        """Run `call` in a transaction and return its result once that is durable (or visible, if not `durable`).
+
+        Raises:
+            OutlastError: what `call` refused with.
+            WorldUnavailable: it is not known whether it was written.
+        """
+        if self._closed:
+            raise WorldUnavailable(world=self._files.name, reason="it was closed")
+        job = Job(call, size, durable=durable)
+        patience = self._loop.call_later(self._patience_s, self._give_up, job)
+        self._queue.put(job)
+        try:
+            return await job.future
+        finally:
+            patience.cancel()
+
+    async def close(self) -> None:
+        """Write what is queued and end the thread; gives up on it after `CLOSE_LIMIT_S`."""
+        self._closed = True
+        self._queue.put(None)
+        with anyio.move_on_after(CLOSE_LIMIT_S, shield=True):
+            await self._ended.wait()
+
+    def _give_up(self, job: Job[Any]) -> None:
+        job.abandoned = True
+        if not job.future.done():
+            if self._mutex.waits:
+                reason = f"{self._mutex.holder()} has held its write lock for {self._patience_s:g} s"
+            else:
+                reason = f"its disk has not answered for {self._patience_s:g} s"
+            job.future.set_exception(WorldUnavailable(world=self._files.name, reason=reason))
+
+    # From here on: the writer's thread.
+
+    def _connect(self) -> Database:
+        database = connect(str(self._files.database))
+        [[mode]] = database.execute("pragma journal_mode = wal").fetchall()
+        if mode != "wal":
+            reason = "its file system cannot share memory between processes"
+            raise WorldUnavailable(world=self._files.name, reason=reason)
+        database.execute("pragma synchronous = full")
+        # What is erased is overwritten, not only unlinked.
+        database.execute("pragma secure_delete = on")
+        database.execute(f"pragma cache_size = -{CACHE_KIB}")
+        return database
+
+    def _run(self) -> None:
+        try:
+            while batch := self._next():
+                self._write(batch)
+                self._loop.call_soon_threadsafe(_settle, batch)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+        finally:
+            self._database.close()
+            self._mutex.close()
+            self._done()
+
+    def _done(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._ended.set)
+
+    def _next(self) -> list[Job[Any]]:
+        """Everything that waits, within bounds; nothing when there is no more to come."""
+        job = self._queue.get()
+        if job is None:
+            return []
+        batch, size = [job], job.size
+        while len(batch) < BATCH_JOBS and size < BATCH_BYTES:
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if job is None:
+                self._queue.put(None)
+                break
+            batch.append(job)
+            size += job.size
+        return batch
+
+    def _write(self, batch: Sequence[Job[Any]]) -> None:
+        told: frozenset[int] = frozenset()
+        try:
+            with self._mutex:
+                told = self._attempt([job for job in batch if not job.abandoned])
+        except OSError as error:
+            for job in batch:
+                job.error = unavailable(self._files.name, error)
+        if told:
+            self._tell(told)
+
+    def _attempt(self, batch: Sequence[Job[Any]]) -> frozenset[int]:
+        """Write a batch in one transaction, or else each job in its own; returns whom to tell of it."""
+        if not batch:
+            return frozenset()
+        try:
+            return self._transact(batch)
+        except Exception as error:  # noqa: BLE001 each waiter is given it
+            if not self._database.get_autocommit():
+                self._database.execute("rollback")
+            if len(batch) == 1:
+                batch[0].error = unavailable(self._files.name, error)
+                return frozenset()
+        told: frozenset[int] = frozenset()
+        for job in batch:
+            told |= self._attempt([job])
+        return told
+
+    def _transact(self, batch: Sequence[Job[Any]]) -> frozenset[int]:
+        full = any(job.durable for job in batch)
+        if full != self._full:
+            self._database.execute(f"pragma synchronous = {'full' if full else 'normal'}")
+            self._full = full
+        self._database.execute("begin immediate")
+        transaction = self._begin(self._database)
+        for job in batch:
+            job.error = None
+            try:
+                job.result = job.call(transaction)
+            except OutlastError as error:
+                job.error = error
+        self._database.execute("commit")
+        return frozenset(transaction.told)
+
+
+def _settle(batch: Sequence[Job[Any]]) -> None:
+    for job in batch:
+        job.settle()
