@@ -1,0 +1,61 @@
+"""Which Claude Code is here, and whether recovery has been tried with it."""
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from outlast.errors import HarnessMissing
+
+TESTED: Final = ("2.1.332",)
+"""Versions that the whole suite has been run against, newest last."""
+
+_PACKAGE: Final = "claude_agent_sdk"
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A Claude Code program on this machine."""
+
+    program: Path
+    version: str
+    """`unknown` if nothing beside the program tells it."""
+
+    @property
+    def warning(self) -> str | None:
+        """What to tell the user of this version; None if it is a tested one."""
+        if self.version in TESTED:
+            return None
+        return (
+            f"Claude Code {self.version} has not been tested with outlast (tested: {', '.join(TESTED)}). Recovery "
+            "leans on switches and records that differ between versions; `outlast[claude-code]` brings a tested one."
+        )
+
+
+def installed(program: Path | None = None) -> Installed:
+    """The Claude Code program to run: `program`, else the one inside the installed `claude-agent-sdk`.
+
+    Raises:
+        HarnessMissing: there is none.
+    """
+    found = program or _bundled()
+    if found is None or not found.is_file():
+        raise HarnessMissing(harness="Claude Code", install="uv pip install 'outlast[claude-code]'")
+    return Installed(found, version_beside(found))
+
+
+def version_beside(program: Path) -> str:
+    """The version that the file `claude.version` beside the program names: starting the program takes seconds."""
+    try:
+        text = program.with_name("claude.version").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return _UNKNOWN
+    return text.split()[0] if text.split() else _UNKNOWN
+
+
+def _bundled() -> Path | None:
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]) / "_bundled" / "claude"
