@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from importlib.metadata import version
+from pathlib import Path
 from typing import Final
 
 from outlast.adapter import Agent, Gateway, Places
@@ -20,13 +20,13 @@ from outlast.engine.harness import SupervisedProcesses
 from outlast.engine.keeper import Keeper
 from outlast.engine.pidns import can_use_pid_namespace
 from outlast.engine.proof import Holder, host_id, prove_dead, watch_death
-from outlast.engine.turn import Advancer, Control
+from outlast.engine.turn import KILL_GRACE_S, Advancer, Control
 from outlast.errors import WorldUnavailable
 from outlast.fold import SessionState
 from outlast.gate import Gate, OpenGate
 from outlast.ids import new_id
 from outlast.records import FORMAT, AttemptOpened
-from outlast.world import Claim, Takeover, WorkerOffer, WorkerRow, World
+from outlast.world import Claim, Lease, Takeover, WorkerOffer, WorkerRow, World
 
 POLL_S: Final = 1.0
 """How often ready sessions are looked for when no hint comes."""
@@ -43,6 +43,8 @@ class WorkerConfig:
     machine: str = ""
     """Id of this machine, for sessions of `local()` directories; empty: such sessions are not offered."""
     lease_s: float = 10.0
+    kill_grace_s: float = KILL_GRACE_S
+    """How long, after a lease merely ran out, what its holder started may still be dying."""
     concurrency: int = 16
     supervision: Supervision | None = None
     """Held of the supervisor that is this worker's parent; None when embedded in somebody else's process: then each
@@ -62,7 +64,12 @@ class Worker:
     """Claims and advances. Open with `open_worker`, then `work` or `advance_once`."""
 
     def __init__(
-        self, world: World, agents: Mapping[str, Agent], gateway: Gateway, config: WorkerConfig, keeper: Keeper
+        self,
+        world: World,
+        agents: Mapping[str, Agent],
+        gateway: Gateway,
+        config: WorkerConfig,
+        keeper: Keeper,
     ) -> None:
         self._world = world
         self._agents = agents
@@ -77,12 +84,27 @@ class Worker:
         self._wake = asyncio.Event()
         self._draining = asyncio.Event()
         self._pid_namespace: bool | None = None
+        self._swept = True
+        """No lease stands in this worker's name that it knows nothing of, as far as was seen since the World failed."""
+        self._suspicious_until_s = 0.0
+        """Until then a claim whose answer was lost may still land."""
+        self._broken: set[str] = set()
+        """Sessions that cannot be advanced by this code: held until the worker ends, so that nobody tries in vain."""
+        self._trouble = 0
+        """How often in a row the World could not be asked for work."""
         self.id = config.name
+        self.lost = False
+        """The leases were lost: nothing more can be advanced by this worker."""
 
     @property
     def running(self) -> int:
         """How many sessions are being advanced."""
         return len(self._running)
+
+    @property
+    def draining(self) -> bool:
+        """It claims nothing more."""
+        return self._draining.is_set()
 
     def drain(self) -> None:
         """Claim nothing more; `work` returns when what runs has ended or was handed over."""
@@ -97,6 +119,7 @@ class Worker:
 
     def lose(self, cause: str) -> None:
         """The leases no longer stand, as far as is known: every attempt stops at once."""
+        self.lost = True
         for control in self._running.values():
             control.lose(cause)
         self.drain()
@@ -107,13 +130,15 @@ class Worker:
         Raises:
             WorldUnavailable: the World is gone for longer than its leases last.
         """
-        hints = asyncio.ensure_future(self._hear())
+        hints = asyncio.get_running_loop().create_task(self._hear())
         try:
             while not self._draining.is_set():
                 self._wake.clear()
                 await self._look_at_peers()
+                await self._sweep()
                 claimed = await self._fill()
-                if until_idle and not claimed and not self._running:
+                idle = not claimed and not self._running and not self._trouble and self._swept
+                if until_idle and idle:
                     break
                 await self._pause()
             while self._running:
@@ -133,7 +158,7 @@ class Worker:
         any_claimed = False
         while len(self._running) < self._config.concurrency and not self._draining.is_set():
             claim = await self._claim()
-            if claim is None:
+            if claim is None or self.lost:  # one that came too late for its lease is left to other workers
                 break
             any_claimed = True
             self._begin(claim)
@@ -154,33 +179,72 @@ class Worker:
             versions.update(agent.adapter.versions())
         opened = AttemptOpened(self.id, self._host, versions, config.clock.now())
         try:
-            return await self._world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))
+            claim = await self._world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))
         except WorldUnavailable as error:
+            self._trouble += 1
+            self._suspect()
             log.warning("claiming failed, trying again: %s", error)
             return None
+        self._trouble = 0
+        return claim
+
+    def _suspect(self) -> None:
+        self._swept = False
+        self._suspicious_until_s = self._config.clock.elapsed() + self._config.lease_s
+
+    async def _sweep(self) -> None:
+        """Give back what this worker holds and does not advance: claims whose answer was lost, releases that failed."""
+        if self._swept and self._config.clock.elapsed() >= self._suspicious_until_s:
+            return
+        known = {control.session for control in self._running.values()} | self._broken
+        try:
+            page = await self._world.list()
+            for head in page.sessions:
+                if head.worker == self.id and head.session not in known:
+                    await self._world.release(Lease(head.session, head.fence, self.id))
+        except WorldUnavailable:
+            self._trouble += 1
+        else:
+            self._swept = True
 
     def _begin(self, claim: Claim) -> None:
-        control = Control()
+        control = Control(claim.lease.session)
         task = asyncio.get_running_loop().create_task(self._advance(claim, control))
         self._running[task] = control
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.pop(task, None)
+        control = self._running.pop(task)
         self._wake.set()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a session could not be advanced: %s", error, exc_info=error)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        log.error("session %s could not be advanced: %s", control.session, error, exc_info=error)
+        if isinstance(error, WorldUnavailable):
+            self._suspect()
+        else:
+            self._broken.add(control.session)
 
     async def _advance(self, claim: Claim, control: Control) -> None:
         config = self._config
         advancer = Advancer(
-            self._world, self._batcher, self._agents, self._surroundings, config.gate, config.clock
+            self._world,
+            self._batcher,
+            self._agents,
+            self._surroundings,
+            config.gate,
+            config.clock,
+            kill_grace_s=config.kill_grace_s,
+            stands=self._stands,
         )
         log.info("claimed %s at fence %d (%s)", claim.lease.session, claim.lease.fence, claim.proof)
         await advancer.advance(claim, control)
 
+    def _stands(self) -> bool:
+        """Whether the leases are sure to stand: a process that was suspended knows before its keeper tells it."""
+        return self._config.clock.elapsed() * 1e9 < self._keeper.deadline_ns
+
     @asynccontextmanager
-    async def _surroundings(self, state: SessionState, agent: Agent) -> AsyncIterator[Surroundings]:
+    async def _surroundings(self, state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
         config = self._config
         if self._pid_namespace is None:
             self._pid_namespace = (await can_use_pid_namespace()).usable
@@ -195,8 +259,9 @@ class Worker:
             shutil.rmtree(places.scratch, ignore_errors=True)
 
     async def _pause(self) -> None:
+        pause_s = POLL_S if self._swept and not self._trouble else min(POLL_S, 0.01 * 2**self._trouble)
         try:
-            async with asyncio.timeout(POLL_S):
+            async with asyncio.timeout(pause_s):
                 await self._wake.wait()
         except TimeoutError:
             pass
@@ -243,7 +308,7 @@ class Worker:
 @asynccontextmanager
 async def open_worker(
     world: World, agents: Mapping[str, Agent], gateway: Gateway, config: WorkerConfig
-) -> AsyncIterator[Worker]:
+) -> AsyncGenerator[Worker]:
     """A worker under its leases. When the context ends they are given back."""
     config.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
     config = config if config.name else replace(config, name=new_id("worker"))
@@ -294,6 +359,3 @@ def _places(data: Path, state: SessionState) -> Places:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True, mode=0o700)
     return Places(cwd, home, scratch)
-
-
-

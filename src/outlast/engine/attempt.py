@@ -45,6 +45,10 @@ class EngineAttempt:
         self.plan: Sequence[Step] = ()
 
     @property
+    def tenant(self) -> str:
+        return self._context.world.tenant
+
+    @property
     def session(self) -> str:
         return self._context.session
 
@@ -95,11 +99,24 @@ class EngineAttempt:
 
     async def mirror(self, file: str, position: int, lines: Sequence[str], *, durable: bool = False) -> None:
         writer = self._context.writer
+        start, kept = await self._whole_pieces(file, position)
         packer = writer.packer()
-        record = Mirrored(file, position, packer.payload(list(lines), what=f"lines of {file}"), len(lines))
+        all_lines = [*kept, *lines]
+        record = Mirrored(file, start, packer.payload(all_lines, what=f"lines of {file}"), len(all_lines))
         landed = writer.append(record, packer=packer, lazy=not durable)
         if durable:
             await writer.durable(landed)
+
+    async def _whole_pieces(self, file: str, position: int) -> tuple[int, Sequence[str]]:
+        """Where the piece begins that line `position` would cut, and its lines before that: they are written again."""
+        known = self.state.files.get(file)
+        start = 0
+        for piece, count in zip(known.pieces, known.counts, strict=True) if known is not None else ():
+            if start + count > position:
+                text = await self._context.text(piece)
+                return start, msgspec.json.decode(text, type=list[str])[: position - start]
+            start += count
+        return position, ()
 
     async def mirrored(self) -> Mapping[str, Sequence[str]]:
         files: dict[str, Sequence[str]] = {}
@@ -113,6 +130,12 @@ class EngineAttempt:
 
     async def settle(self, call: int, result: ToolResult) -> None:
         await self.calls.settle(self.turn.calls[call], result)
+
+    async def arguments(self, call: int) -> Mapping[str, Any]:
+        return await self._context.value(self.turn.calls[call].intent.arguments)
+
+    async def outcome(self, call: int) -> ToolResult:
+        return await self.calls.outcome(self.turn.calls[call])
 
     async def answers(self) -> Mapping[int, Mapping[str, Any]]:
         return {

@@ -5,7 +5,8 @@ only its own session.
 """
 
 import asyncio
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias, TypeVar
 
 from outlast.errors import WorldUnavailable
 from outlast.world import Commit, Lease, World
@@ -15,6 +16,28 @@ BATCH_BYTES: Final = 8 * 1024 * 1024
 PATIENCE_S: Final = 30.0
 """How long a store that is gone is asked again with the identical commits before their attempts stop."""
 
+T = TypeVar("T")
+_Waiting: TypeAlias = tuple[Lease, Commit, "asyncio.Future[None]"]
+
+
+async def patiently(ask: Callable[[], Awaitable[T]], *, patience_s: float = PATIENCE_S) -> T:
+    """What `ask` answers: anything that may be asked twice, asked again while the store is gone.
+
+    Raises:
+        WorldUnavailable: the store was gone for longer than that.
+    """
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + patience_s
+    pause = 0.01
+    while True:
+        try:
+            return await ask()
+        except WorldUnavailable:
+            if loop.time() >= give_up:
+                raise
+        await asyncio.sleep(pause)
+        pause = min(1.0, pause * 2)
+
 
 class Batcher:
     """Collects what is ready while one round trip is under way, and sends it as the next."""
@@ -22,7 +45,7 @@ class Batcher:
     def __init__(self, world: World, *, patience_s: float = PATIENCE_S) -> None:
         self._world = world
         self._patience_s = patience_s
-        self._waiting: list[tuple[Lease, Commit, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiting] = []
         self._flight: asyncio.Task[None] | None = None
 
     def put(self, lease: Lease, commit: Commit) -> asyncio.Future[None]:
@@ -35,57 +58,59 @@ class Batcher:
         return landed
 
     async def _fly(self) -> None:
+        batch: list[_Waiting] = []
         try:
             while self._waiting:
                 batch = self._take()
                 await self._send(batch)
+        except BaseException as error:
+            # The worker ends, or the World broke its contract: nobody may be left waiting for what is not sent.
+            failure = WorldUnavailable(world=self._world.name, reason=f"{type(error).__name__}: {error}")
+            batch, self._waiting = [*batch, *self._waiting], []
+            _settle(batch, [failure] * len(batch))
+            if not isinstance(error, Exception):
+                raise
         finally:
             self._flight = None
 
-    def _take(self) -> list[tuple[Lease, Commit, asyncio.Future[None]]]:
-        size = count = 0
-        for _, commit, _ in self._waiting:
-            size += len(commit.body) + sum(map(len, commit.blobs.values()))
-            if count and (size > BATCH_BYTES or count == BATCH_LIMIT):
-                break
-            count += 1
-        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+    def _take(self) -> list[_Waiting]:
+        """The next batch: at most one commit of each session, as a World wants it."""
+        batch: list[_Waiting] = []
+        rest: list[_Waiting] = []
+        size = 0
+        sessions: set[str] = set()
+        for one in self._waiting:
+            lease, commit, _ = one
+            more = len(commit.body) + sum(map(len, commit.blobs.values()))
+            full = rest or len(batch) == BATCH_LIMIT or (batch and size + more > BATCH_BYTES)
+            if full or lease.session in sessions:
+                rest.append(one)
+            else:
+                batch.append(one)
+                sessions.add(lease.session)
+                size += more
+        self._waiting = rest
         return batch
 
-    async def _send(self, batch: list[tuple[Lease, Commit, asyncio.Future[None]]]) -> None:
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + self._patience_s
-        pause = 0.01
-        while True:
-            try:
-                results = await self._world.commit_many([(lease, commit) for lease, commit, _ in batch])
-            except WorldUnavailable as error:
-                if loop.time() >= give_up:
-                    results = [error] * len(batch)
-                else:
-                    await asyncio.sleep(pause)
-                    pause = min(1.0, pause * 2)
-                    continue
-            except BaseException as error:
-                _fail(batch, error)
-                raise
-            break
-        for (_, _, landed), result in zip(batch, results, strict=True):
-            if landed.cancelled():
-                continue
-            if result is None:
-                landed.set_result(None)
-            else:
-                landed.set_exception(result)
+    async def _send(self, batch: list[_Waiting]) -> None:
+        commits = [(lease, commit) for lease, commit, _ in batch]
+        try:
+            results = await patiently(lambda: self._world.commit_many(commits), patience_s=self._patience_s)
+        except WorldUnavailable as error:
+            results = [error] * len(batch)
+        _settle(batch, results)
 
     async def drain(self) -> None:
         """Wait until everything that was put has landed or failed."""
-        while self._flight is not None:
+        while self._flight is not None and not self._flight.done():
             await asyncio.wait([self._flight])
 
 
-def _fail(batch: list[tuple[Lease, Commit, asyncio.Future[None]]], error: BaseException) -> None:
-    failure = WorldUnavailable(world="the World", reason=f"{type(error).__name__}: {error}")
-    for _, _, landed in batch:
-        if not landed.done():
-            landed.set_exception(failure)
+def _settle(batch: list[_Waiting], results: Sequence[Exception | None]) -> None:
+    for (_, _, landed), result in zip(batch, results, strict=True):
+        if landed.done():
+            continue
+        if result is None:
+            landed.set_result(None)
+        else:
+            landed.set_exception(result)

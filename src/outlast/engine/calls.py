@@ -7,9 +7,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import msgspec
-
 from outlast.adapter import Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult
+from outlast.codec import canonical
 from outlast.engine.context import Context
 from outlast.engine.effects import CallIO, run_function
 from outlast.engine.index import CallIndex
@@ -70,9 +69,8 @@ class AttemptCalls:
             return Deny(ENDING.format(why=context.stopping))
         intent = state.intent
         if intent.runs_in == "worker":
-            return Let(
-                intent.call, arguments
-            )  # the worker itself decides when it is called, and knows the outcome
+            # The worker itself decides when it is called, and knows the outcome.
+            return Let(intent.call, arguments)
         if state.outcome is not None:
             return Deny(result_text((await self._result(state)).value), settled=True)
         refusal = self._refusal(state)
@@ -96,7 +94,7 @@ class AttemptCalls:
         context, intent = self._context, state.intent
         lazy = intent.policy == "safe"
         record = CallStarted(intent.call, intent.turn, intent.lane, context.clock.now())
-        landed = context.writer.append(record, lazy=lazy)
+        landed = context.append(record, lazy=lazy)
         if not lazy:
             await context.writer.durable(landed)
 
@@ -117,19 +115,52 @@ class AttemptCalls:
             state = await self._intend(name, arguments, lane)
         elif not harness_id:
             await self._same(state, name, arguments)
-        if state.outcome is not None:
-            return await self._result(state)
-        running = self._running.get(state.intent.call)
+        return await self.finish(state)
+
+    async def finish(self, state: CallState) -> ToolResult:
+        """The result of a call of the worker's: from the log, of the run that is under way, or of one begun now.
+
+        Whoever waits may be cancelled: the run goes on until it ends or `stop` ends it.
+        """
+        running = self._running.get(
+            state.intent.call
+        )  # first: an outcome that is not durable yet must not be used
         if running is None:
+            if state.outcome is not None:
+                return await self._result(state)
+            self._may_begin()
             running = asyncio.get_running_loop().create_task(self.run(state))
             self._running[state.intent.call] = running
         return await asyncio.shield(running)
+
+    async def stop(self, patience_s: float | None) -> bool:
+        """Cancel every tool that runs here and wait until they have ended: nothing may run on beneath another worker.
+
+        Args:
+            patience_s: how long to wait for those that do not let themselves be cancelled; None for ever.
+
+        Returns whether all have ended.
+        """
+        running = [task for task in self._running.values() if not task.done()]
+        for task in running:
+            task.cancel()
+        if not running:
+            return True
+        _, left = await asyncio.wait(running, timeout=patience_s)
+        return not left
+
+    def _may_begin(self) -> None:
+        """Nothing begins in an attempt that is ending."""
+        if self._context.stopping is not None:
+            raise TurnStopped(self._context.stopping)
+        self._context.check()
 
     async def _intend(self, name: str, arguments: Mapping[str, Any], lane: str) -> CallState:
         """Write the intent of a call that nobody granted beforehand; durable unless `safe`."""
         context, writer, turn = self._context, self._context.writer, self._context.turn
         means = context.resolve(name, arguments)
         await context.gate.cross(Point.BEFORE_INTENT, policy=means.policy)
+        self._may_begin()
         packer = writer.packer()
         number = writer.state.next_call
         intent = CallIntent(
@@ -147,7 +178,7 @@ class AttemptCalls:
             at_s=context.clock.now(),
         )
         lazy = means.policy == "safe"
-        landed = writer.append(intent, packer=packer, lazy=lazy)
+        landed = context.append(intent, packer=packer, lazy=lazy)
         state = turn.calls[number]
         self.index.add(state)
         if not lazy:
@@ -159,12 +190,10 @@ class AttemptCalls:
         """A loop walked again must make the calls that the log has; else the turn is parked with both sides."""
         context, intent = self._context, state.intent
         logged = await context.value(intent.arguments)
-        if intent.name == name and msgspec.json.encode(
-            dict(arguments), order="sorted"
-        ) == msgspec.json.encode(logged, order="sorted"):
+        if intent.name == name and canonical(dict(arguments)) == canonical(logged):
             return
         evidence = {"call": intent.call, "logged": [intent.name, logged], "now": [name, dict(arguments)]}
-        await context.writer.write(TurnParked(intent.turn, "diverged", evidence, context.clock.now()))
+        await context.write(TurnParked(intent.turn, "diverged", evidence, context.clock.now()))
         context.stop("diverged")
         raise TurnStopped("diverged")
 
@@ -179,8 +208,10 @@ class AttemptCalls:
             if state.started and intent.call not in self.may_run:
                 return ToolResult("error", NOT_GRANTED)
             await self._start(state)
+        arguments = await context.value(intent.arguments)
         await context.gate.cross(Point.IN_EFFECT, call=intent.call, policy=intent.policy)
-        result = await run_function(tool, self.io(state), await context.value(intent.arguments))
+        context.check()
+        result = await run_function(tool, self.io(state), arguments)
         await context.gate.cross(Point.AFTER_EFFECT, call=intent.call, policy=intent.policy)
         return await self.settle(state, result)
 
@@ -208,7 +239,7 @@ class AttemptCalls:
             duration_s=round(max(0.0, context.clock.now() - intent.at_s), 4),
             at_s=context.clock.now(),
         )
-        landed = context.writer.append(outcome, packer=packer)
+        landed = context.append(outcome, packer=packer)
         self._results[intent.call] = result
         if intent.harness_id and result.status in {"in_doubt", "interrupted", "cancelled"}:
             self._corrections[intent.harness_id] = result
@@ -223,6 +254,10 @@ class AttemptCalls:
             known = ToolResult(state.outcome.status, await self._context.value(state.outcome.result))
             self._results[state.intent.call] = known
         return known or ToolResult("error", NOT_GRANTED)
+
+    async def outcome(self, state: CallState) -> ToolResult:
+        """How a settled call ended."""
+        return await self._result(state)
 
     async def recall(self) -> None:
         """Read the results of all settled tool calls, and what earlier turns were told."""

@@ -1,5 +1,6 @@
 """What the parts of one attempt share."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -7,13 +8,14 @@ import msgspec
 
 from outlast.adapter import Adapter, Resolved, TakenSteer
 from outlast.clock import Clock
-from outlast.codec import unsqueeze
+from outlast.codec import Packer, unsqueeze
+from outlast.engine.batch import patiently
 from outlast.engine.writer import Writer
-from outlast.errors import AttemptLost
+from outlast.errors import AttemptLost, TurnStopped
 from outlast.fold import TurnState
 from outlast.gate import Gate
 from outlast.ids import digest
-from outlast.records import Payload
+from outlast.records import AnyRecord, Payload
 from outlast.tool import Tool
 from outlast.world import World
 
@@ -43,6 +45,8 @@ class Context:
         self.stopping: str | None = None
         """Why the attempt is ending, once it is: nothing new may begin."""
         self.on_stop: Callable[[], None] = lambda: None
+        self.closed = False
+        """The attempt is over: whoever still holds a part of it must not write any more."""
         self._steers: list[TakenSteer] = []
 
     @property
@@ -59,6 +63,36 @@ class Context:
             self.stopping = why
             self.on_stop()
 
+    def check(self) -> None:
+        """Return if this attempt may still act.
+
+        Raises:
+            AttemptLost: the session is not its own any more.
+            TurnStopped: it is over.
+        """
+        if self.closed:
+            raise TurnStopped(self.stopping or "over")
+        self.writer.check()
+
+    def append(
+        self,
+        *records: AnyRecord,
+        packer: Packer | None = None,
+        consumes: Sequence[str] = (),
+        lazy: bool = False,
+    ) -> "asyncio.Future[None]":
+        """`Writer.append`, as long as this attempt may still act.
+
+        Raises:
+            AttemptLost, TurnStopped, BadPayload
+        """
+        self.check()
+        return self.writer.append(*records, packer=packer, consumes=consumes, lazy=lazy)
+
+    async def write(self, *records: AnyRecord) -> None:
+        """Append and wait until it is durable."""
+        await self.writer.durable(self.append(*records))
+
     def resolve(self, name: str, arguments: Mapping[str, Any]) -> Resolved:
         return self.adapter.resolve(name, arguments, self.tools)
 
@@ -66,9 +100,10 @@ class Context:
         """The idempotency key of a call: the same in every attempt and World, another in every session and fork."""
         opened = self.writer.state.opened
         born = 0.0 if opened is None else opened.at_s
-        return f"outlast-{digest(self.world.tenant.encode(), self.session.encode(), repr(born).encode(), str(call).encode())}"
+        names = (self.world.tenant, self.session, repr(born), str(call))
+        return f"outlast-{digest(*(name.encode() for name in names))}"
 
-    async def value(self, payload: Payload) -> Any:  # noqa: ANN401 - JSON comes in here
+    async def value(self, payload: Payload) -> Any:
         """The JSON value of a payload, fetched if it is behind a blob."""
         return msgspec.json.decode(await self.text(payload))
 
@@ -76,16 +111,16 @@ class Context:
         """The JSON text of a payload."""
         if not payload.ref:
             return bytes(payload.json)
-        if payload.ref in self.writer.unlanded:
-            return unsqueeze(self.writer.unlanded[payload.ref])
-        found = await self.world.get_many(self.session, [payload.ref])
+        found = await self.blobs([payload.ref])
         return unsqueeze(found[payload.ref])
 
     async def blobs(self, names: Sequence[str]) -> Mapping[str, bytes]:
         """The stored bytes of blobs, also of those that are not in the World yet."""
         fresh = {name: self.writer.unlanded[name] for name in names if name in self.writer.unlanded}
         rest = [name for name in names if name not in fresh]
-        return {**fresh, **(await self.world.get_many(self.session, rest) if rest else {})}
+        if not rest:
+            return fresh
+        return {**fresh, **await patiently(lambda: self.world.get_many(self.session, rest))}
 
     def carry_steers(self, steers: Sequence[TakenSteer]) -> None:
         """The next model intent carries these steers."""

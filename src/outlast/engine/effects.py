@@ -1,14 +1,19 @@
 """Runs an application's tool, and turns whatever it does into a result that can be written down."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, cast
 
 from outlast.adapter import ToolResult
 from outlast.codec import to_json
-from outlast.errors import AttemptLost, BadPayload, TurnStopped
-from outlast.tool import Tool, ToolFailed, Verdict
+from outlast.errors import BadPayload
+from outlast.tool import Done, NotDone, Tool, ToolFailed, Unsure, Verdict
+
+STUBBORN_S: Final = 2.0
+"""How long a tool may take to end once its time is up and it was cancelled."""
+TEXT_LIMIT: Final = 65_536
+"""Characters of the text of an exception that the model is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,62 +29,116 @@ class CallIO:
     """Where its output goes."""
 
     def show(self, text: str) -> None:
-        self.shown(text)
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users' code
+            raise TypeError(f"show wants text, not {type(text).__name__}")
+        self.shown(as_unicode(text, limit=len(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Overdue:
+    """A function did not end within its time. If it goes on all the same, nobody waits for it any more."""
+
+    detail: str = ""
 
 
 async def run_function(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> ToolResult:
     """Run `tool` once. Whatever it raises or returns becomes a result; only being stopped from outside does not.
 
     A tool that raises `SystemExit`, `KeyboardInterrupt` or a `CancelledError` of its own making ends its call as an
-    error like any other: it must not take the worker or the turn with it.
+    error like any other: it must not take the worker or the turn with it. One that does not end within its time-out,
+    even when it is cancelled, is left to itself.
     """
-    try:
-        async with asyncio.timeout(tool.timeout_s):
-            value = await tool.call(io, arguments)
-    except (AttemptLost, TurnStopped):
-        raise
-    except TimeoutError as error:
-        return _timed_out(tool, error)
-    except ToolFailed as error:
-        return ToolResult("error", _text(str(error)))
-    except BaseException as error:  # noqa: BLE001 - a tool may raise anything, and the model is told
-        if _stopped_from_outside(error):
-            raise
-        return ToolResult("error", _text(f"{type(error).__name__}: {error}"))
-    return _recordable(tool, value)
+    ended = await _within(lambda: tool.call(io, arguments), tool.timeout_s)
+    match ended:
+        case _Overdue(detail=detail):
+            text = f"{tool.name} ended with a time-out (limit {tool.timeout_s:g} s){detail}. It may have taken effect."
+            return ToolResult("error", as_unicode(text))
+        case ToolFailed():
+            return ToolResult("error", as_unicode(_said(ended)))
+        case BaseException():
+            return ToolResult("error", described(ended))
+        case _:
+            return recordable(tool.name, ended)
 
 
 async def ask_verify(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> Verdict:
-    """Ask the tool whether its open call took effect."""
-    async with asyncio.timeout(tool.timeout_s):
-        return await tool.ask(io, arguments)
+    """Ask the tool whether its open call took effect. Whatever goes wrong is not knowing."""
+    ended = await _within(lambda: tool.ask(io, arguments), tool.timeout_s)
+    match ended:
+        case _Overdue():
+            return Unsure(f"verify gave no answer within {tool.timeout_s:g} s")
+        case BaseException():
+            return Unsure(f"verify raised {described(ended)}")
+        case Done() | NotDone():
+            return ended
+        case Unsure(note=note):
+            return Unsure(as_unicode(str(note)))
+        case _:
+            return Unsure(f"verify returned {type(ended).__name__}")
+
+
+async def _within(job: Callable[[], Awaitable[object]], timeout_s: float) -> object:
+    """What `job` returns or raises, or that it is overdue. It is a task of its own: one that never ends is left."""
+    task = asyncio.get_running_loop().create_task(_caught(job))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=timeout_s)
+        if done:
+            return task.result()
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=STUBBORN_S)
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait({task})
+        raise
+    if not done or task.cancelled():
+        return _Overdue()
+    ended = task.result()
+    return _Overdue(f": {described(ended)}") if isinstance(ended, BaseException) else ended
+
+
+async def _caught(job: Callable[[], Awaitable[object]]) -> object:
+    """Whatever it raises is caught in its own task: `SystemExit` would take the event loop along."""
+    try:
+        return await job()
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # a tool may raise anything, and the model is told
+        if _stopped_from_outside(error):
+            raise
+        return error
 
 
 def _stopped_from_outside(error: BaseException) -> bool:
     task = asyncio.current_task()
-    cancelled = isinstance(error, (asyncio.CancelledError, GeneratorExit))
-    return cancelled and task is not None and task.cancelling() > 0
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
-def _timed_out(tool: Tool, error: TimeoutError) -> ToolResult:
-    detail = f": {error}" if str(error) else ""
-    return ToolResult(
-        "error",
-        _text(
-            f"{tool.name} ended with a time-out (limit {tool.timeout_s:g} s){detail}. It may have taken effect."
-        ),
-    )
-
-
-def _recordable(tool: Tool, value: object) -> ToolResult:
+def recordable(name: str, value: object) -> ToolResult:
+    """The result of a tool that ran to its end: what it returned, or that this cannot be written down."""
     try:
-        to_json(value, what=f"the result of {tool.name}")
+        to_json(value, what=f"the result of {name}")
     except BadPayload as error:
-        return ToolResult("error", _text(f"{tool.name} ran to its end, but its result is lost. {error}"))
+        return ToolResult("error", as_unicode(f"{name} ran to its end, but its result is lost. {error}"))
     return ToolResult("ok", value)
 
 
-def _text(text: str) -> str:
-    """Text of an exception, made Unicode: half surrogate pairs are shown as escapes; at most 64 KB."""
-    clean = text.encode("utf-8", "backslashreplace").decode()
-    return clean if len(clean) <= 65_536 else clean[:65_536] + " …"
+def described(error: BaseException) -> str:
+    """An exception as the model reads it, its group's members one by one."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        inner = "; ".join(described(one) for one in group.exceptions)
+        return as_unicode(f"{type(group).__name__}: {inner}")
+    return as_unicode(f"{type(error).__name__}: {_said(error)}")
+
+
+def as_unicode(text: str, *, limit: int = TEXT_LIMIT) -> str:
+    """Text from anywhere, made fit for a record: half surrogate pairs are shown as escapes, and what is long is cut."""
+    cut = text if len(text) <= limit else text[:limit] + " …"
+    return cut if cut.isascii() else cut.encode("utf-8", "backslashreplace").decode()
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - handled: what cannot even be shown is named
+        return f"(its text raised {type(broken).__name__})"

@@ -1,22 +1,23 @@
 """Reads a session's inbox while its turn runs, and turns what is there into records or into an end."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from outlast.adapter import TakenSteer
-from outlast.codec import decode_input, unsqueeze
+from outlast.codec import Packer, decode_input, unsqueeze
 from outlast.engine.attempt import EngineAttempt
+from outlast.engine.batch import patiently
 from outlast.engine.context import Context
 from outlast.engine.writer import Writer
 from outlast.errors import BlobBroken
 from outlast.records import AnyInput, Cancel, InputDropped, Prompt, PromptQueued, Steer
 from outlast.world import Input, World
 
-POLL_S = 2.0
+POLL_S: Final = 2.0
 """How often the inbox is read when no hint comes."""
-
-CANCELLED = "cancelled"
+CANCELLED: Final = "cancelled"
 
 
 class InboxReader:
@@ -26,18 +27,32 @@ class InboxReader:
         self._world = world
         self._writer = writer
         self._seen: set[str] = set()
-        self.cancel: Input | None = None
-        """The cancel that ends the open turn; consumed by the commit that settles it."""
+        self.cancels: list[str] = []
+        """Cancels of the open turn; consumed by the commit that settles it."""
 
-    async def read(self, attempt: EngineAttempt | None, context: Context | None) -> None:
-        """Look at what is there: queue prompts, hand steers to the attempt, stop it on a cancel."""
-        for new in await self._world.inputs(self._writer.state.session):
-            if new.id not in self._seen:
-                self._seen.add(new.id)
-                self._handle(new, attempt, context)
+    async def read(
+        self,
+        attempt: EngineAttempt | None = None,
+        context: Context | None = None,
+        *,
+        leave_steers: bool = False,
+    ) -> None:
+        """Look at what is there: queue prompts, hand steers to the attempt, stop it on a cancel.
 
-    def _handle(self, new: Input, attempt: EngineAttempt | None, context: Context | None) -> None:
-        value = self._decode(new)
+        Without an attempt steers become prompts; `leave_steers` leaves them to the attempt that comes.
+        """
+        for new in await patiently(lambda: self._world.inputs(self._writer.state.session)):
+            if new.id in self._seen:
+                continue
+            value = self._decode(new)
+            if leave_steers and isinstance(value, Steer):
+                continue
+            self._seen.add(new.id)
+            self._handle(new, value, attempt, context)
+
+    def _handle(
+        self, new: Input, value: AnyInput | None, attempt: EngineAttempt | None, context: Context | None
+    ) -> None:
         turn = self._writer.state.turn
         match value:
             case None:
@@ -49,7 +64,7 @@ class InboxReader:
             case Steer():
                 self._queue(new, value.text, steered=True)
             case Cancel() if turn is not None and value.turn == turn.turn:
-                self.cancel = new
+                self.cancels.append(new.id)
                 if context is not None:
                     context.stop(CANCELLED)
             case Cancel():
@@ -76,10 +91,10 @@ class InboxReader:
                 await self.read(attempt, context)
                 await hints.wait(POLL_S)
 
-    def leftovers(self, steers: Sequence[TakenSteer]) -> list[PromptQueued]:
-        """Steers that the turn never took, as the prompts that they become."""
-        packer = self._writer.packer()
-        return [
-            PromptQueued(steer.input, packer.payload(steer.text, what="the steer"), steered=True)
-            for steer in steers
-        ]
+
+def as_prompts(steers: Sequence[TakenSteer], packer: Packer) -> list[PromptQueued]:
+    """Steers that the turn never took, as the prompts that they become."""
+    return [
+        PromptQueued(steer.input, packer.payload(steer.text, what="the steer"), steered=True)
+        for steer in steers
+    ]

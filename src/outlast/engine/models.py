@@ -39,14 +39,15 @@ class ModelCalls:
 
     async def _known(self, found: CallState) -> Opening:
         call = found.intent.call
-        if found.outcome is not None:
-            return Served(call, await self._context.value(found.outcome.result))
-        running = self._running.get(call)
+        running = self._running.get(call)  # first: an answer that is not durable yet must not be used
         if running is not None:
             return Joined(call, lambda: _wait(running))
+        if found.outcome is not None:
+            return Served(call, await self._context.value(found.outcome.result))
         return self._send(call)
 
     def _send(self, call: int) -> Send:
+        self._context.check()
         self._running[call] = asyncio.get_running_loop().create_future()
         self._began[call] = self._context.clock.elapsed()
         return Send(call)
@@ -73,7 +74,7 @@ class ModelCalls:
             "differs": await self._difference(ask, beyond[0]),
         }
         turn = context.turn.turn
-        await context.writer.write(TurnParked(turn, "diverged", evidence, context.clock.now()))
+        await context.write(TurnParked(turn, "diverged", evidence, context.clock.now()))
         context.stop("diverged")
         return Parked("diverged")
 
@@ -85,11 +86,16 @@ class ModelCalls:
             return "the frame of the request (system prompt, tools or model) is another than in the log"
         return "the messages of the request are others than in the log"
 
-    async def _new(self, ask: ModelAsk, lane: str) -> Send:
+    async def _new(self, ask: ModelAsk, lane: str) -> Opening:
         context = self._context
         writer, turn = context.writer, context.turn
-        await context.gate.cross(Point.BEFORE_INTENT)
         asked_by = ask.asked_by or await self._spawner(lane, ask)
+        await context.gate.cross(Point.BEFORE_INTENT, policy="model")
+        if context.stopping is not None:
+            return Parked(context.stopping)
+        twin = self._index.matching(lane, ask.match)
+        if twin is not None:  # the same request came again meanwhile, and was faster
+            return await self._known(twin)
         packer = writer.packer()
         request = packer.request(ask.frame, ask.messages)
         intent = CallIntent(
@@ -108,13 +114,13 @@ class ModelCalls:
         )
         steers = context.take_steers()
         taken = [SteerTaken(turn.turn, steer.input, intent.call, steer.text) for steer in steers]
-        writer.append(
+        context.append(
             intent, *taken, packer=packer, consumes=[steer.input for steer in steers], lazy=not steers
         )
         self._index.add(turn.calls[intent.call])
-        if steers:
-            await context.gate.cross(Point.STEER_TAKEN, call=intent.call)
         opening = self._send(intent.call)
+        if steers:
+            await context.gate.cross(Point.STEER_TAKEN, call=intent.call, policy="model")
         await context.gate.cross(Point.AFTER_INTENT, call=intent.call, policy="model")
         return opening
 
@@ -161,7 +167,7 @@ class ModelCalls:
                         ask, call, lane, len(intents), packer.payload(dict(ask.arguments), what=ask.name)
                     )
                 )
-        landed = writer.append(outcome, *intents, packer=packer)
+        landed = context.append(outcome, *intents, packer=packer)
         for intent in intents:
             self._index.add(turn.calls[intent.call])
         await context.gate.cross(Point.OUTCOME_QUEUED, call=call, policy="model")
@@ -198,7 +204,7 @@ class ModelCalls:
         state = context.turn.calls.get(call)
         if state is not None and state.open:
             record = CallRetracted(call, context.turn.turn, state.intent.lane, reason, usage)
-            landed = context.writer.append(record)
+            landed = context.append(record)
             self._end(call, None)
             await context.writer.durable(landed)
 

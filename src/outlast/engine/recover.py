@@ -1,17 +1,18 @@
 """Carries out the recovery plan, as far as it concerns what the worker itself runs."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from outlast.adapter import ToolResult
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.context import Context
-from outlast.engine.effects import ask_verify
+from outlast.engine.effects import ask_verify, recordable
 from outlast.errors import TurnStopped
 from outlast.gate import Point
 from outlast.records import CallIntent, CallRetracted, TurnParked, Verdict
 from outlast.records.kinds import OnDoubt
-from outlast.recovery import IN_DOUBT, AskAgain, Declared, Doubt, Interrupt, Run, Step, Verify, plan
+from outlast.recovery import IN_DOUBT, AskAgain, Declare, Declared, Doubt, Interrupt, Run, Step, Verify, plan
 from outlast.tool import Done, NotDone, Unsure
 
 
@@ -31,7 +32,7 @@ async def recover(attempt: EngineAttempt, context: Context) -> None:
         await _park(context, [call for call in asked if call])
 
 
-def _declare(context: Context):  # noqa: ANN202 - a closure of the type `recovery.Declare`
+def _declare(context: Context) -> Declare:
     def declare(intent: CallIntent) -> Declared | None:
         if intent.runs_in == "worker":
             tool = context.tools.get(intent.name)
@@ -51,16 +52,26 @@ def _retract(steps: Sequence[Step], context: Context) -> None:
     for step in steps:
         if isinstance(step, AskAgain):
             lane = context.turn.calls[step.call].intent.lane
-            context.writer.append(CallRetracted(step.call, context.turn.turn, lane, "asked again after a take-over"))
+            context.append(CallRetracted(step.call, context.turn.turn, lane, "asked again after a take-over"))
 
 
-async def _all(jobs: Sequence["asyncio._CoroutineLike[int]"]) -> Sequence[int]:  # pyright: ignore[reportPrivateUsage]
-    tasks = [asyncio.ensure_future(job) for job in jobs]
+async def _all(jobs: Sequence[Coroutine[Any, Any, int]]) -> Sequence[int]:
+    """Do all at once. When one fails or this is cancelled, none is left behind."""
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(job) for job in jobs]
+    if not tasks:
+        return []
     try:
-        return [await task for task in tasks]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
         for task in tasks:
             task.cancel()
+        await asyncio.wait(tasks)
+    failures = [task.exception() for task in tasks if not task.cancelled()]
+    for failure in failures:
+        if failure is not None:
+            raise failure
+    return [task.result() for task in tasks]
 
 
 async def _settle(step: Step, attempt: EngineAttempt, context: Context) -> int:
@@ -68,7 +79,7 @@ async def _settle(step: Step, attempt: EngineAttempt, context: Context) -> int:
     state = context.turn.calls[step.call]
     match step:
         case Run():
-            await attempt.calls.run(state)
+            await attempt.calls.finish(state)
         case Verify(on_doubt=on_doubt):
             return await _verify(step.call, on_doubt, attempt, context)
         case Doubt(on_doubt=on_doubt):
@@ -86,15 +97,16 @@ async def _verify(call: int, on_doubt: OnDoubt, attempt: EngineAttempt, context:
     if tool is None:
         return await _doubt(call, on_doubt, attempt, context)
     await context.gate.cross(Point.BEFORE_VERIFY, call=call, policy="verify")
+    context.check()
     verdict = await ask_verify(tool, attempt.calls.io(state), await context.value(state.intent.arguments))
-    await context.writer.write(_record(verdict, state.intent))
+    await context.write(_record(verdict, state.intent))
     await context.gate.cross(Point.AFTER_VERDICT, call=call, policy="verify")
     match verdict:
         case Done(result=result):
-            await attempt.calls.settle(state, ToolResult("ok", result))
+            await attempt.calls.settle(state, recordable(state.intent.name, result))
         case NotDone():
             attempt.calls.may_run.add(call)
-            await attempt.calls.run(state)
+            await attempt.calls.finish(state)
         case Unsure():
             return await _doubt(call, on_doubt, attempt, context)
     return 0
@@ -120,6 +132,6 @@ async def _doubt(call: int, on_doubt: OnDoubt, attempt: EngineAttempt, context: 
 
 async def _park(context: Context, calls: Sequence[int]) -> None:
     evidence = {"in_doubt": list(calls)}
-    await context.writer.write(TurnParked(context.turn.turn, "decision", evidence, context.clock.now()))
+    await context.write(TurnParked(context.turn.turn, "decision", evidence, context.clock.now()))
     context.stop("decision")
     raise TurnStopped("decision")

@@ -5,14 +5,17 @@ from collections.abc import Sequence
 from outlast.adapter import TurnResult
 from outlast.clock import Clock
 from outlast.codec import Packer, to_json
+from outlast.engine.effects import as_unicode
 from outlast.errors import BadPayload
 from outlast.fold import CallState, TurnState
 from outlast.records import AnyRecord, CallOutcome, Payload, TurnSettled
 from outlast.records.kinds import OutcomeStatus
-from outlast.recovery import CANCELLED, CANCELLED_IN_DOUBT, IN_DOUBT, NEVER_BEGAN
+from outlast.recovery import CANCELLED, CANCELLED_IN_DOUBT, IN_DOUBT, NEVER_BEGAN, NOT_COMPLETED
 
 
-def closing_records(turn: TurnState, end: TurnResult | None, packer: Packer, clock: Clock) -> Sequence[AnyRecord]:
+def closing_records(
+    turn: TurnState, end: TurnResult | None, packer: Packer, clock: Clock
+) -> Sequence[AnyRecord]:
     """What settles `turn`: an outcome for each call still open, then `turn_settled`.
 
     Args:
@@ -22,7 +25,7 @@ def closing_records(turn: TurnState, end: TurnResult | None, packer: Packer, clo
     if end is None:
         return [*outcomes, TurnSettled(turn.turn, "cancelled", usage=turn.usage, at_s=clock.now())]
     result, error = _result(end, packer)
-    return [*outcomes, TurnSettled(turn.turn, end.status, result, error, turn.usage, clock.now())]
+    return [*outcomes, TurnSettled(turn.turn, end.status, result, as_unicode(error), turn.usage, clock.now())]
 
 
 def _result(end: TurnResult, packer: Packer) -> tuple[Payload, str]:
@@ -40,7 +43,7 @@ def _close(state: CallState, end: TurnResult | None, packer: Packer, clock: Cloc
     elif intent.granted and not state.started:
         status, text = ("cancelled", CANCELLED) if end is None else ("interrupted", NEVER_BEGAN)
     elif intent.policy == "safe":
-        status, text = ("cancelled", CANCELLED) if end is None else ("interrupted", NEVER_BEGAN)
+        status, text = "cancelled" if end is None else "interrupted", NOT_COMPLETED
     else:
         status, text = "in_doubt", CANCELLED_IN_DOUBT if end is None else IN_DOUBT
     result = packer.payload(text, what="the outcome") if text else Payload()

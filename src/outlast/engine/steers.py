@@ -8,8 +8,11 @@ from outlast.engine.context import Context
 
 
 class AttemptSteers:
-    """See `outlast.adapter.Steers`. A steer is taken by the commit of the model intent that carries it, or, when its
-    turn never takes it, queued as the next prompt by the commit that settles the turn."""
+    """See `outlast.adapter.Steers`.
+
+    A steer is taken by the commit of the model intent that carries it, or, when its turn never takes it, queued as the
+    next prompt by the commit that settles the turn.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -35,6 +38,10 @@ class AttemptSteers:
                 at += 1
             self._arrived.clear()
             await self._arrived.wait()
+
+    def untaken(self) -> Sequence[TakenSteer]:
+        """Those that are in no model intent when the turn ends: also what was to be carried by one that never came."""
+        return [*self._context.take_steers(), *self._waiting.values()]
 
     def carried(self, input_id: str) -> None:
         steer = self._waiting.pop(input_id, None)

@@ -5,31 +5,42 @@ claim → fold → (open the next turn | plan recovery → retract, verify, run 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 
 from outlast.adapter import Agent, TurnResult
 from outlast.clock import Clock
 from outlast.engine.attempt import EngineAttempt, Surroundings
-from outlast.engine.batch import Batcher
+from outlast.engine.batch import Batcher, patiently
 from outlast.engine.context import Context
-from outlast.engine.inbox import CANCELLED, InboxReader
+from outlast.engine.effects import as_unicode, described
+from outlast.engine.inbox import CANCELLED, InboxReader, as_prompts
 from outlast.engine.load import load
 from outlast.engine.recover import recover
 from outlast.engine.settle import closing_records
 from outlast.engine.writer import Writer
-from outlast.errors import AttemptLost, BadInput, HarnessError, OutlastError, TurnStopped
+from outlast.errors import (
+    AttemptLost,
+    BadInput,
+    HarnessError,
+    NotFound,
+    OutlastError,
+    Refused,
+    TurnStopped,
+)
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Gate, Point
 from outlast.records import AttemptEnded, TurnOpened, TurnParked
-from outlast.world import Claim, World
+from outlast.world import Claim, Lease, World
 
 KILL_GRACE_S: Final = 2.0
 """How long the processes of a holder whose lease merely ran out may still be dying."""
 RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0)
 """Pause before the next attempt after the harness failed, by the number of fruitless attempts."""
+STUBBORN_S: Final = 5.0
+"""How long an ending attempt waits for tools that do not let themselves be cancelled."""
 HANDED_OVER: Final = "handed over"
 
 OpenSurroundings = Callable[[SessionState, Agent], AbstractAsyncContextManager[Surroundings]]
@@ -46,28 +57,42 @@ class Advancer:
     gate: Gate
     clock: Clock
     kill_grace_s: float = KILL_GRACE_S
+    stands: Callable[[], bool] = lambda: True
+    """Whether this worker's leases are sure to stand now."""
 
     async def advance(self, claim: Claim, control: "Control") -> None:
         """Advance one claimed session until it has nothing to do, is parked, or is lost.
 
         Returns normally in all these cases; what happened stands in the log.
+
+        Raises:
+            LogBroken, FormatTooNew: the log cannot be acted on. The lease is kept, so that nobody tries that again and
+                again; it ends with the worker.
+            WorldUnavailable: the World was gone for longer than it is waited for. The lease may stand.
         """
         await self.gate.cross(Point.CLAIMED)
         state = await load(self.world, claim)
-        writer = Writer(self.world, self.batcher, claim, state)
+        writer = Writer(self.world, self.batcher, claim, state, stands=self.stands)
         control.writer = writer
         if control.lost is not None:
             writer.lose(control.lost)
         try:
             await _Session(self, claim, writer, control).run()
         except AttemptLost:
-            return
+            if control.lost is None:  # the worker lives on: what it does not advance it must not hold
+                await self.release(claim.lease)
+
+    async def release(self, lease: Lease) -> None:
+        """Give a lease back. Nothing happens when it no longer stands."""
+        with suppress(NotFound, Refused):  # erased or moved meanwhile: there is nothing to give back
+            await patiently(lambda: self.world.release(lease))
 
 
 class Control:
     """How a worker reaches into one advancing session: it lost its lease, or it should hand over."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: str = "") -> None:
+        self.session = session
         self.writer: Writer | None = None
         self.context: Context | None = None
         self.lost: str | None = None
@@ -99,14 +124,16 @@ class _Session:
     async def run(self) -> None:
         resumed = self._writer.state.turn is not None
         while True:
-            await self._inbox.read(None, None)
+            await self._inbox.read(leave_steers=resumed)
             if not resumed and (self._control.draining or not await self._open_turn()):
                 break
             if not await self._attempt(resumed=resumed):
                 break
             resumed = False
+            await self._writer.snapshot()
         await self._writer.flush()
-        await self._advancer.world.release(self._writer.lease)
+        self._writer.check()
+        await self._advancer.release(self._writer.lease)
         await self._advancer.gate.cross(Point.RELEASED)
 
     async def _open_turn(self) -> bool:
@@ -129,18 +156,19 @@ class _Session:
             return False
         agent = advancer.agents[state.opened.agent]
         context = self._context(agent)
-        if self._inbox.cancel is not None:
+        if self._inbox.cancels:
             return await self._settle(context, None, None)
-        if turn.parked is not None:
-            return False
-        if turn.fruitless > agent.recovery_budget:
-            return await self._stuck(turn)
+        if turn.parked is not None or turn.fruitless > agent.recovery_budget:
+            return await self._leave_parked(turn)
         if resumed and self._claim.proof == "expired":
             await asyncio.sleep(advancer.kill_grace_s)
-        async with advancer.surroundings(state, agent) as around:
-            prompt = await context.value(turn.prompt)
-            attempt = EngineAttempt(context, agent, around, resumed=resumed, prompt=str(prompt))
-            end = await self._advance(attempt, context)
+        try:
+            async with advancer.surroundings(state, agent) as around:
+                prompt = await context.value(turn.prompt)
+                attempt = EngineAttempt(context, agent, around, resumed=resumed, prompt=str(prompt))
+                end = await self._advance(attempt, context)
+        except Exception as error:  # noqa: BLE001 - handled: the attempt failed, and its reason goes into the log
+            return await self._failed(turn, error)
         return await self._finish(attempt, context, end)
 
     def _context(self, agent: Agent) -> Context:
@@ -155,11 +183,11 @@ class _Session:
         return context
 
     async def _advance(self, attempt: EngineAttempt, context: Context) -> TurnResult | OutlastError | None:
-        """Let the adapter carry the turn until it ends, is stopped or is lost."""
-        driver = asyncio.ensure_future(self._drive(attempt, context))
-        watcher = asyncio.ensure_future(self._inbox.watch(attempt, context))
-        context.on_stop = driver.cancel
-        self._writer.on_lost = driver.cancel
+        """Let the adapter carry the turn until it ends, is stopped or is lost. Nothing of it runs when this returns."""
+        loop = asyncio.get_running_loop()
+        driver = loop.create_task(self._drive(attempt, context))
+        watcher = loop.create_task(self._inbox.watch(attempt, context))
+        context.on_stop = self._writer.on_lost = lambda: _cancel(driver)
         if context.stopping is not None or self._writer.lost is not None:
             driver.cancel()
         try:
@@ -173,13 +201,21 @@ class _Session:
             for task in (driver, watcher):
                 task.cancel()
             await asyncio.wait({driver, watcher})
+            # A tool that ran on beneath another worker would make nonsense of what that one finds out about it. At the
+            # end of a turn it says itself that the call is in doubt; so a stubborn one is waited for in one case only.
+            handing_over = context.stopping == HANDED_OVER and self._writer.lost is None
+            await attempt.calls.stop(None if handing_over else STUBBORN_S)
+            context.closed = True
 
     async def _drive(self, attempt: EngineAttempt, context: Context) -> TurnResult:
         if attempt.resumed:
             await recover(attempt, context)
         else:
             await attempt.calls.recall()
-        return await context.adapter.advance(attempt)
+        try:
+            return await context.adapter.advance(attempt)
+        except (SystemExit, KeyboardInterrupt) as error:  # out of a task they would take the event loop along
+            raise HarnessError(harness="the adapter", reason=described(error)) from error
 
     async def _finish(
         self, attempt: EngineAttempt, context: Context, end: TurnResult | OutlastError | None
@@ -202,43 +238,49 @@ class _Session:
     async def _settle(self, context: Context, end: TurnResult | None, attempt: EngineAttempt | None) -> bool:
         await context.gate.cross(Point.BEFORE_SETTLE)
         packer = self._writer.packer()
-        steers = [] if attempt is None else attempt.steers.waiting()
-        queued = self._inbox.leftovers(steers)
-        consumes = [steer.input for steer in steers]
-        if end is None and self._inbox.cancel is not None:
-            consumes.append(self._inbox.cancel.id)
-        self._inbox.cancel = None
-        records = closing_records(context.turn, end, packer, context.clock)
+        steers = () if attempt is None else attempt.steers.untaken()
+        consumes = [*(steer.input for steer in steers), *self._inbox.cancels]
+        self._inbox.cancels = []
+        records = [*closing_records(context.turn, end, packer, context.clock), *as_prompts(steers, packer)]
         self._control.context = None
-        await self._writer.write(*records, *queued, packer=packer, consumes=consumes)
+        await self._writer.write(*records, packer=packer, consumes=consumes)
         await context.gate.cross(Point.AFTER_SETTLE)
         return True
 
-    async def _failed(self, turn: TurnState, error: OutlastError) -> bool:
+    async def _failed(self, turn: TurnState, error: Exception) -> bool:
         """The harness failed: let another attempt try, later; the recovery budget bounds how often."""
         now = self._advancer.clock.now()
         self._writer.wake_at_s = now + RETRY_S[min(turn.fruitless, len(RETRY_S) - 1)]
-        await self._writer.write(AttemptEnded(turn.turn, "failed", str(error), now))
+        text = as_unicode(str(error)) if isinstance(error, OutlastError) else described(error)
+        await self._writer.write(AttemptEnded(turn.turn, "failed", text, now))
         return False
 
-    async def _stuck(self, turn: TurnState) -> bool:
-        evidence = {
-            "fruitless_attempts": turn.fruitless,
-            "attempts": [
-                {"fence": one.fence, "worker": one.worker, "settled": one.settled, "ended": one.ended}
-                for one in turn.attempts[-8:]
-            ],
-            "open_calls": [
-                {"call": call.intent.call, "name": call.intent.name, "started": call.started}
-                for call in turn.open_calls()
-            ],
-        }
-        await self._writer.write(TurnParked(turn.turn, "stuck", evidence, self._advancer.clock.now()))
+    async def _leave_parked(self, turn: TurnState) -> bool:
+        """The turn waits for a person, from now on if its budget is used up. Steers wait behind it, as prompts."""
+        if turn.parked is None:
+            now = self._advancer.clock.now()
+            await self._writer.write(TurnParked(turn.turn, "stuck", _evidence(turn), now))
+        await self._inbox.read()
         return False
+
+
+def _evidence(turn: TurnState) -> dict[str, Any]:
+    """Why a turn is stuck: what was tried, and what every attempt found open."""
+    return {
+        "fruitless_attempts": turn.fruitless,
+        "attempts": [
+            {"fence": one.fence, "worker": one.worker, "settled": one.settled, "ended": one.ended}
+            for one in turn.attempts[-8:]
+        ],
+        "open_calls": [
+            {"call": call.intent.call, "name": call.intent.name, "started": call.started}
+            for call in turn.open_calls()
+        ],
+    }
 
 
 def _ending(
-    driver: "asyncio.Future[TurnResult]", watcher: "asyncio.Future[None]"
+    driver: "asyncio.Task[TurnResult]", watcher: "asyncio.Task[None]"
 ) -> TurnResult | OutlastError | None:
     """What the driver came to. A failure of the watcher is raised, one of the harness is returned."""
     if watcher.done() and not watcher.cancelled():
@@ -248,17 +290,36 @@ def _ending(
     if driver.cancelled():
         return None
     error = driver.exception()
-    match error:
-        case None:
-            return driver.result()
-        case AttemptLost() | TurnStopped():
-            return None
-        case OutlastError():
-            return error
-        case Exception():
-            return HarnessError(harness="the adapter", reason=f"{type(error).__name__}: {error}")
-        case _:
-            raise error
+    return driver.result() if error is None else _failure(error)
+
+
+def _failure(error: BaseException) -> OutlastError | None:
+    """What an adapter raised, as the attempt's failure; None when the attempt was meant to end."""
+    leaves = list(_leaves(error))
+    if any(isinstance(leaf, AttemptLost | TurnStopped) for leaf in leaves):
+        return None
+    for leaf in leaves:
+        if not isinstance(leaf, Exception | asyncio.CancelledError):
+            raise leaf
+    first = leaves[0]
+    return (
+        first
+        if isinstance(first, OutlastError)
+        else HarnessError(harness="the adapter", reason=described(error))
+    )
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """What an adapter with task groups of its own raised, taken out of them."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _cancel(task: "asyncio.Task[TurnResult]") -> None:
+    task.cancel()
 
 
 def _nothing() -> None:

@@ -7,7 +7,8 @@ Invariants:
 * The live state holds everything appended, landed or not: decisions within the attempt see it at once, the outside
   sees it only when it is durable.
 * Deltas are published between commits, never while one is in flight, so the count that the next commit seals is exact.
-* After the World has refused anything, nothing is ever written again: the attempt is lost.
+* After the World has refused anything, or once the lease is no longer sure to stand, nothing is ever written again: the
+  attempt is lost.
 """
 
 import asyncio
@@ -17,11 +18,11 @@ from typing import Final
 
 import msgspec
 
-from outlast.codec import Packer, encode_delta, encode_records, record_refs
+from outlast.codec import Packer, encode_delta, record_refs, squeeze
 from outlast.engine.batch import Batcher
-from outlast.errors import AttemptLost, OutlastError, WorldUnavailable
-from outlast.fold import SessionState, apply_record
-from outlast.records import FORMAT, AnyRecord
+from outlast.errors import AttemptLost, BadPayload, OutlastError, WorldUnavailable
+from outlast.fold import SessionState, apply_record, remember
+from outlast.records import FORMAT, AnyRecord, CallOutcome, CallRetracted, Snapshot
 from outlast.records.events import LiveDelta
 from outlast.world import Claim, Commit, Delta, Header, World
 from outlast.world.commit import seal
@@ -30,38 +31,57 @@ LAZY_S: Final = 0.02
 """How long a record that nobody waits for may stay out of the World."""
 SHOW_S: Final = 0.02
 """How long a delta may stay unpublished."""
-HELD_LIMIT: Final = 20_000
+SNAPSHOT_AFTER: Final = 200
+"""Commits since the newest snapshot after which the end of a turn writes another: what a claim reads is bounded by that
+and by the open turn."""
+RUN_OUT: Final = "its lease is not sure to stand any more"
 
 
 class _Queued:
     """Records that wait for the next commit, with the future of whoever waits for them."""
 
-    __slots__ = ("blobs", "consumes", "landed", "records", "release", "snapshot")
+    __slots__ = ("blobs", "consumes", "landed", "records", "texts")
 
     def __init__(self) -> None:
         self.records: list[AnyRecord] = []
+        self.texts: list[bytes] = []
+        """The JSON of each record: made when it is appended, so that what cannot be written is refused there."""
         self.blobs: dict[str, bytes] = {}
         self.consumes: list[str] = []
-        self.release = False
-        self.snapshot = False
         self.landed: asyncio.Future[None] | None = None
 
 
 class Writer:
-    """Writes the commits of one lease. Belongs to one event loop."""
+    """Writes the commits of one lease. Belongs to one event loop.
 
-    def __init__(self, world: World, batcher: Batcher, claim: Claim, state: SessionState) -> None:
+    Args:
+        stands: whether the lease is sure to stand at this moment. A process that was suspended finds out here, before
+            anything it does reaches the outside.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        batcher: Batcher,
+        claim: Claim,
+        state: SessionState,
+        *,
+        stands: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._world = world
         self._batcher = batcher
         self.lease = claim.lease
         self.state = state
+        self._stands = stands
         self._seq = claim.seq
+        self._snapshot_seq = claim.snapshot_seq
         self._queued = _Queued()
         self._due = False
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
         self._deltas: list[LiveDelta] = []
         self._published = 0
+        self._idle = asyncio.Event()
         self._held: set[str] = set(state.held)
         self._lost: AttemptLost | None = None
         self.on_lost: Callable[[], None] = lambda: None
@@ -77,13 +97,23 @@ class Writer:
     def lost(self) -> AttemptLost | None:
         return self._lost
 
+    def check(self) -> None:
+        """Return if this attempt may still act; called before every effect, since a lease may have run out meanwhile.
+
+        Raises:
+            AttemptLost: this attempt no longer owns the session.
+        """
+        if self._lost is None and not self._stands():
+            self.lose(RUN_OUT)
+        if self._lost is not None:
+            raise self._lost
+
     def append(
         self,
         *records: AnyRecord,
         packer: Packer | None = None,
         consumes: Sequence[str] = (),
         lazy: bool = False,
-        release: bool = False,
     ) -> asyncio.Future[None]:
         """Queue `records` and apply them to the live state. The future ends when they are durable.
 
@@ -91,15 +121,18 @@ class Writer:
 
         Raises:
             AttemptLost: this attempt no longer owns the session.
+            BadPayload: a record holds what is not JSON; nothing was appended.
         """
-        if self._lost is not None:
-            raise self._lost
+        self.check()
+        texts = [_text(record) for record in records]
         for record in records:
             apply_record(self.state, record)
+            if isinstance(record, CallOutcome | CallRetracted):
+                self._deltas = [delta for delta in self._deltas if delta.call != record.call]
         queued = self._queued
         queued.records.extend(records)
+        queued.texts.extend(texts)
         queued.consumes.extend(consumes)
-        queued.release = queued.release or release
         if packer is not None and packer.blobs:
             queued.blobs.update(packer.blobs)
             self.unlanded.update(packer.blobs)
@@ -115,18 +148,29 @@ class Writer:
         return landed
 
     async def write(
-        self,
-        *records: AnyRecord,
-        packer: Packer | None = None,
-        consumes: Sequence[str] = (),
-        release: bool = False,
+        self, *records: AnyRecord, packer: Packer | None = None, consumes: Sequence[str] = ()
     ) -> None:
         """Append and wait until it is durable.
 
         Raises:
+            AttemptLost, BadPayload
+        """
+        await self.durable(self.append(*records, packer=packer, consumes=consumes))
+
+    async def snapshot(self) -> None:
+        """Between two turns: write the state down if much was committed since that was last done.
+
+        Raises:
             AttemptLost
         """
-        await self.durable(self.append(*records, packer=packer, consumes=consumes, release=release))
+        if self._seq - self._snapshot_seq <= SNAPSHOT_AFTER:
+            return
+        await self.flush()
+        self.check()
+        packer = self.packer()
+        # What the session holds is a hint, and would be most of the snapshot.
+        state = msgspec.structs.replace(self.state, held=[])
+        await self.write(Snapshot(packer.text(msgspec.json.encode(state))), packer=packer)
 
     async def durable(self, landed: asyncio.Future[None]) -> None:
         """Wait for an append. A caller that is cancelled meanwhile does not cancel the commit."""
@@ -136,21 +180,19 @@ class Writer:
             raise self._lost or AttemptLost(str(error)) from error
 
     async def flush(self) -> None:
-        """Make everything appended so far durable."""
-        while self._lost is None and (self._busy or self._queued.records or self._queued.consumes):
-            if self._queued.landed is not None:
-                self._due = True
-                landed = self._queued.landed
-                self._pump()
-                await self.durable(landed)
-            else:
-                await asyncio.sleep(0)
+        """Make everything appended so far durable, and wait until nothing is under way."""
+        while self._lost is None and (self._busy or self._queued.landed is not None):
+            self._idle.clear()
+            self._due = self._due or self._queued.landed is not None
+            self._pump()
+            if self._lost is None:
+                await self._idle.wait()
 
     def show(self, delta: LiveDelta) -> None:
         """Show a delta to watchers soon; void ones and those of settled calls are left out."""
         if self._lost is None:
             last = self._deltas[-1] if self._deltas else None
-            if last is not None and (last.call, last.kind, last.lane) == (delta.call, delta.kind, delta.lane):
+            if last is not None and _goes_on(last, delta):
                 self._deltas[-1] = msgspec.structs.replace(last, text=last.text + delta.text)
             else:
                 self._deltas.append(delta)
@@ -163,6 +205,8 @@ class Writer:
             landed, self._queued = self._queued.landed, _Queued()
             if landed is not None and not landed.done():
                 landed.set_exception(self._lost)
+            self._deltas = []
+            self._idle.set()
             self.on_lost()
 
     def _later(self, delay_s: float) -> None:
@@ -178,7 +222,9 @@ class Writer:
         """Do the next thing on the session's one line, if it is free: a commit first, then deltas."""
         if self._busy or not self._due or self._lost is not None:
             return
-        if self._queued.landed is not None:
+        if not self._stands():
+            self.lose(RUN_OUT)
+        elif self._queued.landed is not None:
             self._busy = True
             self._commit()
         elif self._deltas:
@@ -198,7 +244,7 @@ class Writer:
         state, turn = self.state, self.state.turn
         named = dict.fromkeys((*record_refs(queued.records), *queued.blobs))
         refs = tuple(name for name in named if name not in self._held)
-        body = encode_records(queued.records)
+        body = squeeze(b"[" + b",".join(queued.texts) + b"]")
         header = Header(
             seq=self._seq + 1,
             fence=self.lease.fence,
@@ -209,17 +255,18 @@ class Writer:
             consumes=tuple(queued.consumes),
             refs=refs,
             turn_open=turn is not None,
-            wake_at_s=self.wake_at_s,
+            # A prompt that waits in the log is in no inbox any more: without this nothing would wake its session.
+            wake_at_s=0.0 if turn is None and state.queue else self.wake_at_s,
             parked=turn is not None and turn.parked is not None,
             status=status_of(state),
-            snapshot=queued.snapshot,
-            release=queued.release,
+            snapshot=isinstance(queued.records[0], Snapshot),
         )
         blobs = {name: queued.blobs[name] for name in refs if name in queued.blobs}
         return Commit(replace(header, digest=seal(header, body)), body, blobs)
 
     def _landed(self, done: asyncio.Future[None], queued: _Queued, commit: Commit) -> None:
         self._busy = False
+        self._idle.set()
         error = None if done.cancelled() else done.exception()
         landed = queued.landed
         if error is not None or done.cancelled():
@@ -231,7 +278,10 @@ class Writer:
         self._seq += 1
         self.state.seq = self._seq
         self._published = 0
-        self._remember(commit.header.refs)
+        if commit.header.snapshot:
+            self._snapshot_seq = self._seq
+        self._held.update(commit.header.refs)
+        self._held.difference_update(remember(self.state, commit.header.refs))
         for name in queued.blobs:
             self.unlanded.pop(name, None)
         if landed is not None and not landed.done():
@@ -240,14 +290,6 @@ class Writer:
             # What queued meanwhile becomes the next commit, unless it is lazy and its time has not come.
             self._due = self._due or self._timer is None
         self._pump()
-
-    def _remember(self, refs: Sequence[str]) -> None:
-        self._held.update(refs)
-        self.state.held.extend(refs)
-        if len(self.state.held) > HELD_LIMIT:
-            dropped = self.state.held[: HELD_LIMIT // 2]
-            self.state.held = self.state.held[HELD_LIMIT // 2 :]
-            self._held.difference_update(dropped)
 
     def _publish(self) -> None:
         turn = self.state.turn
@@ -277,6 +319,7 @@ class Writer:
 
     def _shown(self, done: asyncio.Task[None], count: int) -> None:
         self._busy = False
+        self._idle.set()
         error = None if done.cancelled() else done.exception()
         if error is not None or done.cancelled():
             # A hole would make the sealed count a lie, and a refusal means that another owns the session.
@@ -286,6 +329,20 @@ class Writer:
         if self._queued.landed is not None or self._deltas:
             self._due = self._due or self._timer is None
         self._pump()
+
+
+def _text(record: AnyRecord) -> bytes:
+    try:
+        return msgspec.json.encode(record)
+    except UnicodeEncodeError:
+        raise BadPayload(what="A record", reason="a text of it holds half of a surrogate pair") from None
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise BadPayload(what="A record", reason=str(error) or type(error).__name__) from None
+
+
+def _goes_on(last: LiveDelta, delta: LiveDelta) -> bool:
+    """Whether `delta` is the piece right after `last`, so that both are one."""
+    return (last.call, last.kind, last.offset + len(last.text)) == (delta.call, delta.kind, delta.offset)
 
 
 def _seen(landed: asyncio.Future[None]) -> None:
