@@ -1,0 +1,66 @@
+"""Turns of the scripted adapter, carried by a worker in this process, and the moments of their calls."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from benchmarks.frame import Bench
+from outlast.adapter import Agent, Gateway
+from outlast.adapters.scripted import Scripted
+from outlast.gateway import Open, open_gateway
+from outlast.clock import SystemClock
+from outlast.records.kinds import Policy
+from outlast.session import Session
+from outlast.tool import Tool, ToolIO, tool
+from outlast.worker import WorkerConfig, open_worker
+from outlast.world import World
+
+
+@dataclass
+class Moments:
+    """When each call of a tool began."""
+
+    began: list[float] = field(default_factory=list[float])
+
+    def between(self) -> list[float]:
+        """Seconds from each call to the next: the whole way of one call through the engine."""
+        return [after - before for before, after in zip(self.began, self.began[1:], strict=False)]
+
+
+def returning(result: Callable[[], str], policy: Policy, moments: Moments | None = None) -> Tool:
+    """A tool `work` that returns a text at once."""
+
+    async def work(io: ToolIO) -> str:
+        if moments is not None:
+            moments.began.append(time.perf_counter())
+        return result()
+
+    return tool(replay=policy)(work)
+
+
+def calling(calls: int, work: Tool, name: str = "bench") -> Agent:
+    """An agent whose turn is `calls` calls of `work`, one after the other."""
+    return Agent(name, Scripted(script=[{"do": "tool", "name": work.name}] * calls), tools=[work])
+
+
+@asynccontextmanager
+async def gateway_for_nothing() -> AsyncIterator[Gateway]:
+    """A gateway for agents that ask no model."""
+    async with open_gateway(upstream=Open("http://127.0.0.1:9"), clock=SystemClock()) as gateway:
+        yield gateway
+
+
+async def carry(bench: Bench, world: World, agent: Agent, sessions: Sequence[str]) -> float:
+    """Open `sessions`, send each a prompt, and let a worker carry all of them to their end.
+
+    Returns the seconds from when the worker looked for work to when it found no more.
+    """
+    for name in sessions:
+        session = await Session.open(world, name, agent=agent)
+        await session.send("go")
+    config = WorkerConfig(bench.directory / "data", concurrency=max(1, len(sessions)))
+    async with gateway_for_nothing() as gateway, open_worker(world, {agent.name: agent}, gateway, config) as worker:
+        began = time.perf_counter()
+        await worker.work(until_idle=True)
+        return time.perf_counter() - began
