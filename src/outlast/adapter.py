@@ -325,6 +325,8 @@ class Attempt(Protocol):
     """One worker's try at a turn: everything an adapter and the gateway may touch."""
 
     @property
+    def tenant(self) -> str: ...
+    @property
     def session(self) -> str: ...
     @property
     def fence(self) -> int: ...
@@ -381,6 +383,14 @@ class Attempt(Protocol):
 
     async def settle(self, call: int, result: ToolResult) -> None:
         """Settle a call of the plan. Durable."""
+        ...
+
+    async def arguments(self, call: int) -> Mapping[str, Any]:
+        """The arguments of a tool call of the turn, as the model gave them."""
+        ...
+
+    async def outcome(self, call: int) -> ToolResult:
+        """How a settled tool call of the turn ended."""
         ...
 
     async def answers(self) -> Mapping[int, Mapping[str, Any]]:

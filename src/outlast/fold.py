@@ -96,6 +96,8 @@ class TurnState(msgspec.Struct):
     parked: TurnParked | None = None
     ordinals: dict[str, int] = {}
     """Next ordinal by `kind/lane`."""
+    steers: list[SteerTaken] = []
+    """Steers that its model calls carried, in order."""
     usage: Usage = Usage()
     """What its model calls cost so far, void answers included."""
 
@@ -262,7 +264,7 @@ def _of_turn(
         case TurnSettled():
             _turn_settled(state, record)
         case SteerTaken():
-            _turn(state, record.turn)
+            _turn(state, record.turn).steers.append(record)
 
 
 def _check(state: SessionState, holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as an assertion

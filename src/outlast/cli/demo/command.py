@@ -30,7 +30,7 @@ from outlast.cli.options import Setup, perform
 from outlast.cli.printer import Printer
 from outlast.errors import BadInput
 from outlast.opening import open_world
-from outlast.session import Session, Turn
+from outlast.session import Session
 from outlast.testing.models import RequestRecord, ScriptedModels, SpawnedModels
 from outlast.workspaces.local import local
 from outlast.world import Commit, World
@@ -97,8 +97,9 @@ async def _play(setup: Setup, directory: Path, *, real: bool) -> Receipt:
                 settings={"model": "claude-sonnet-4-5"},
             )
             turn = await session.send(PROMPT, id="demo-1")
-            director = Director(stage, ledger, say)
-            await _watch(turn, director, quiet=setup.json)
+            async with anyio.create_task_group() as tasks:
+                director = Director(stage, tasks, ledger, say)
+                await _watch(session, director, quiet=setup.json)
             outcome = await turn.result()
             commits = await _all_commits(world)
             requests = [] if models is None else await models.requests()
@@ -125,14 +126,14 @@ async def _model(
         yield {"ANTHROPIC_BASE_URL": models.base_url, "ANTHROPIC_API_KEY": "scripted"}, models
 
 
-async def _watch(turn: Turn, director: Director, *, quiet: bool) -> None:
-    printer = Printer(
-        console=Console(highlight=False, soft_wrap=True, file=sys.stderr if quiet else sys.stdout)
-    )
+async def _watch(session: Session, director: Director, *, quiet: bool) -> None:
+    printer = Printer(console=Console(highlight=False, soft_wrap=True, file=sys.stderr if quiet else sys.stdout))
     with anyio.fail_after(LIMIT_S), printer:
-        async for event in turn.follow():
+        async for event in session.follow():
             printer.apply(event)
-            await director.watch(event)
+            director.watch(event)
+            if event.kind == "turn.settled":
+                return
 
 
 async def _all_commits(world: World) -> list[Commit]:

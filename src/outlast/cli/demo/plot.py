@@ -22,23 +22,23 @@ def script() -> Script:
     steps = (
         Step(
             text="I look at the orders first.",
-            tools=(ToolUse("Bash", {"command": "cat orders.txt", "description": "Read the orders"}),),
+            tools=(ToolUse(name="Bash", input={"command": "cat orders.txt", "description": "Read the orders"}),),
             usage=usage(5200, 84, 0),
         ),
         Step(
             text=STREAMED,
-            tools=(ToolUse("mcp__outlast__charge_card", {"order": "81", "cents": 4990}),),
+            tools=(ToolUse(name="mcp__outlast__charge_card", input={"order": "81", "cents": 4990}),),
             usage=usage(260, 131, 5200),
             gap_s=0.04,
         ),
         Step(
             text="I check what was really charged.",
-            tools=(ToolUse("mcp__outlast__find_charges", {"order": "81"}),),
+            tools=(ToolUse(name="mcp__outlast__find_charges", input={"order": "81"}),),
             usage=usage(240, 66, 5460),
         ),
         Step(
             text="It was charged once. Now the lines.",
-            tools=(ToolUse("Bash", {"command": "wc -l orders.txt", "description": "Count the lines"}),),
+            tools=(ToolUse(name="Bash", input={"command": "wc -l orders.txt", "description": "Count the lines"}),),
             usage=usage(120, 58, 5700),
             delay_s=0.3,
         ),

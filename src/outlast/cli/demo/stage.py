@@ -37,6 +37,7 @@ class Stage:
     world: str
     environ: Mapping[str, str]
     players: dict[str, Player] = field(default_factory=dict[str, Player])
+    dead: list[Player] = field(default_factory=list[Player])
     _count: int = 0
 
     async def enter(self) -> Player:
@@ -66,14 +67,14 @@ class Stage:
         player = self.players.pop(name)
         when = time.monotonic()
         os.kill(player.pid, signal.SIGKILL)
-        player.process.wait(20)
+        self.dead.append(player)
         return when
 
     def leave(self) -> None:
         """End every worker that is left."""
         for player in self.players.values():
             player.process.send_signal(signal.SIGINT)
-        for player in self.players.values():
+        for player in [*self.players.values(), *self.dead]:
             try:
                 player.process.wait(10)
             except subprocess.TimeoutExpired:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
+from anyio.abc import TaskGroup
 
 from outlast.cli.demo.receipt import KillLine
 from outlast.cli.demo.stage import Stage
@@ -22,6 +23,7 @@ class Director:
     """Watches the turn and kills the advancing worker at three moments."""
 
     stage: Stage
+    tasks: TaskGroup
     ledger: Path
     say: Callable[[str], None]
     kills: list[KillLine] = field(default_factory=list[KillLine])
@@ -32,13 +34,13 @@ class Director:
     _finished: list[Usage] = field(default_factory=list[Usage])
     _finished_calls: int = 0
 
-    async def watch(self, event: Event) -> None:
+    def watch(self, event: Event) -> None:
         """Take in an event; maybe kill."""
         self._remember(event)
         self._measure(event)
         moment = self._moment(event)
         if moment is not None and all(kill.while_ != moment for kill in self.kills) and self._is_ours():
-            await self._kill(moment)
+            self._kill(moment)
 
     def _is_ours(self) -> bool:
         return self._worker in self.stage.players
@@ -87,7 +89,7 @@ class Director:
             return BETWEEN
         return None
 
-    async def _kill(self, moment: str) -> None:
+    def _kill(self, moment: str) -> None:
         spent = Usage()
         for usage in self._finished:
             spent = spent + usage
@@ -95,7 +97,7 @@ class Director:
         self.kills.append(line)
         self.say(f"    ✖ kill -9 {self._worker} while {moment}")
         self._killed_at = self.stage.kill(self._worker)
-        await self.stage.enter()
+        self.tasks.start_soon(self.stage.enter)
 
 
 def saved_by(kills: Sequence[KillLine]) -> dict[str, float | int]:

@@ -26,7 +26,7 @@ async def open_sqlite(
     """The World in the file `path`, made with its directory if there is none; only this user may read it.
 
     Args:
-        path: The database.
+        path: The database, or its URL: `sqlite:/home/a/world.db`, also with `~` for the user's home.
         clock: The World's clock; the machine's own by default.
         patience_s: How long a write may wait for another process's write lock, or for the disk.
 
@@ -37,10 +37,15 @@ async def open_sqlite(
             writes raise this.
         WorldUnavailable: the system refuses, or this machine's SQLite is unsafe.
     """
-    files = Files.beside(Path(path))
+    files = Files.beside(_path(path))
     async with open_store(files, clock or SystemClock(), patience_s) as store:
         world = SqliteWorld(store)
         if store.writer is not None:
             for tenant, session in await store.reader.read(reads.dying):
                 await world.for_tenant(tenant).erase(session)
         yield world
+
+
+def _path(place: Path | str) -> Path:
+    text = str(place).removeprefix("sqlite:")
+    return Path(text.removeprefix("//") if text.startswith("///") else text).expanduser().absolute()

@@ -1,0 +1,94 @@
+"""The Claude Code adapter (`outlast.adapter.Adapter`)."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from outlast.adapter import Attempt, Resolved, TurnResult
+from outlast.adapters.claude_code import launch
+from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
+from outlast.adapters.claude_code.driver import Driver
+from outlast.adapters.claude_code.files import SessionFiles
+from outlast.adapters.claude_code.policies import application_tool, policy_of
+from outlast.adapters.claude_code.versions import installed
+from outlast.records.kinds import Policy
+from outlast.recovery import Abilities
+from outlast.tool import Tool
+
+_SPAWNING = frozenset({"Agent", "Task"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeCode:
+    """Claude Code, unmodified, as the harness of an agent.
+
+    Args:
+        model: what it asks the provider for; empty: its own choice. A session records it when it is opened.
+        flags: more flags for its command line, the same at every start.
+        program: another program than the one inside `claude-agent-sdk`.
+        policies: replay policies by tool name or pattern, above the built-in table.
+    """
+
+    model: str = ""
+    flags: Sequence[str] = ()
+    program: Path | None = None
+    policies: Mapping[str, Policy] = field(default_factory=dict[str, Policy])
+
+    @property
+    def name(self) -> str:
+        return "claude-code"
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities("one", can_supply=True)
+
+    def versions(self) -> Mapping[str, str]:
+        return {"claude-code": installed(self.program).version}
+
+    def settings(self) -> Mapping[str, Any]:
+        chosen: dict[str, Any] = {"model": self.model} if self.model else {}
+        return {**chosen, "flags": list(self.flags)} if self.flags else chosen
+
+    def check(self) -> Sequence[str]:
+        warning = installed(self.program).warning
+        return [] if warning is None else [warning]
+
+    def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
+        ours = application_tool(name)
+        if ours is not None:
+            tool = tools.get(ours)
+            if tool is None:
+                return Resolved(ours, "worker", "never")
+            return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
+        spawns = str(arguments.get("prompt", "")) if name in _SPAWNING else ""
+        return Resolved(name, "harness", policy_of(name, arguments, self.policies), spawns=spawns)
+
+    async def advance(self, attempt: Attempt) -> TurnResult:
+        """Carry the turn on.
+
+        Raises:
+            HarnessError: Claude Code cannot be started, or ended before its turn.
+        """
+        program = installed(self.program)
+        uuid = launch.session_uuid(attempt.tenant, attempt.session)
+        files = SessionFiles(attempt, uuid)
+        ready = await files.prepare()
+        if ready.over is not None:
+            return TurnResult("done", ready.over)
+        offered = [f"mcp__{launch.SERVER}__{name}" for name in attempt.tools]
+        async with attempt.gateway.admit(attempt, ClaudeCodeDialogue(offered)) as door:
+            started = launch.Launch(
+                program=program.program,
+                session=uuid,
+                home=attempt.places.home,
+                door=door,
+                model=str(attempt.settings.get("model", "")),
+                flags=[str(flag) for flag in attempt.settings.get("flags") or ()],
+                tools=bool(attempt.tools),
+            )
+            argv = launch.argv(started, resume=ready.resume)
+            env = launch.environment(started, os.environ, go_on=not ready.say_prompt)
+            async with attempt.processes.start(argv, env=env, cwd=attempt.places.cwd) as process:
+                return await Driver(attempt, files, process).run(say_prompt=ready.say_prompt)

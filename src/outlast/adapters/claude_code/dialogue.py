@@ -1,0 +1,125 @@
+"""How Claude Code speaks: its lanes, what a resume adds to its requests, its hooks (`outlast.adapter.Dialogue`)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from outlast.adapter import Deny, HookAsk, Let, ToolResult
+
+SENTINEL: Final = "[[outlast: resumed, nothing was said]]"
+"""The resume prompt, and the model's last word in a turn that was cut short; it never reaches the provider."""
+MAIN: Final = "main"
+COMPACTION: Final = "side:compaction"
+
+_AGENT_HEADER: Final = "x-claude-code-agent-id"
+_COMPACTING: Final = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."
+
+
+class ClaudeCodeDialogue:
+    """The dialogue of one attempt.
+
+    Args:
+        tools: names under which the application's tools must be in every request of the main conversation.
+    """
+
+    dialect: str = "anthropic"
+    greets: bool = True
+
+    def __init__(self, tools: Collection[str]) -> None:
+        self._tools = frozenset(tools)
+
+    def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
+        agent = headers.get(_AGENT_HEADER)
+        if agent:
+            return f"agent:{agent}"
+        return COMPACTION if _compacts(request) else MAIN
+
+    def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        messages = request.get("messages")
+        if not isinstance(messages, list):
+            return request
+        kept = [stripped for message in messages if (stripped := _without_sentinel(message)) is not None]
+        if len(kept) == len(messages) and all(new is old for new, old in zip(kept, messages, strict=True)):
+            return request
+        return {**request, "messages": kept}
+
+    def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
+        if lane != MAIN or not self._tools:
+            return None
+        offered = {tool.get("name") for tool in request.get("tools") or () if isinstance(tool, dict)}
+        missing = sorted(self._tools - offered)
+        return f"the tools {', '.join(missing)} are missing from the request" if missing else None
+
+    def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk:
+        harness_id = str(payload.get("tool_use_id", ""))
+        name = str(payload.get("tool_name", ""))
+        arguments = payload.get("tool_input")
+        arguments = arguments if isinstance(arguments, dict) else {}
+        match event:
+            case "hello":
+                return HookAsk("hello")
+            case "before":
+                return HookAsk("before", harness_id, name, arguments)
+            case "after":
+                result = ToolResult("ok", payload.get("tool_response"))
+                return HookAsk("after", harness_id, name, arguments, result)
+            case "failed":
+                return HookAsk(
+                    "after", harness_id, name, arguments, ToolResult("error", str(payload.get("error", "")))
+                )
+            case _:
+                return HookAsk("other")
+
+    def hook_answer(self, ask: HookAsk, verdict: Let | Deny | None) -> Mapping[str, Any]:
+        if ask.event != "before":
+            return {"continue": True}
+        decision: dict[str, Any] = {"hookEventName": "PreToolUse"}
+        match verdict:
+            case Let():
+                decision["permissionDecision"] = "allow"
+            case Deny(text):
+                decision |= {"permissionDecision": "deny", "permissionDecisionReason": text}
+            case None:
+                decision |= {
+                    "permissionDecision": "deny",
+                    "permissionDecisionReason": "outlast gave no decision.",
+                }
+        return {"hookSpecificOutput": decision}
+
+
+def _ended(payload: Mapping[str, Any]) -> ToolResult:
+    return ToolResult("ok", payload.get("tool_response"))
+
+
+def _without_sentinel(message: Any) -> Any:
+    """The message without blocks that are the sentinel; None when nothing is left of it."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return None if content.strip() == SENTINEL else message
+    if not isinstance(content, list):
+        return message
+    kept = [block for block in content if not _is_sentinel(block)]
+    if len(kept) == len(content):
+        return message
+    return {**message, "content": kept} if kept else None
+
+
+def _is_sentinel(block: Any) -> bool:
+    return (
+        isinstance(block, dict)
+        and block.get("type") == "text"
+        and str(block.get("text", "")).strip() == SENTINEL
+    )
+
+
+def _compacts(request: Mapping[str, Any]) -> bool:
+    """Whether the harness asks for a summary of the conversation instead of going on with it."""
+    messages: Sequence[Any] = request.get("messages") or ()
+    content = messages[-1].get("content") if messages and isinstance(messages[-1], dict) else None
+    if isinstance(content, list):
+        texts = [
+            block.get("text", "")
+            for block in content
+            if isinstance(block, dict) and block.get("type") == "text"
+        ]
+        content = texts[-1] if texts else ""
+    return isinstance(content, str) and content.lstrip().startswith(_COMPACTING)

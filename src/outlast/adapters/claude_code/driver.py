@@ -1,0 +1,159 @@
+"""One process of Claude Code, from its start to the end of the turn."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from outlast.adapter import Attempt, Process, TurnResult
+from outlast.adapters.claude_code import stream
+from outlast.adapters.claude_code.files import SessionFiles
+from outlast.adapters.claude_code.places import mirrored_path
+from outlast.errors import HarnessError
+
+CLOSING_S: Final = 10.0
+"""How long Claude Code may take to write its last records after the turn is over."""
+MIRROR_S: Final = 20.0
+"""How long a tool waits for the prompt to be mirrored before it may run."""
+
+NOT_STARTED: Final = "This call may not run: the log does not say that it has begun in this attempt."
+OTHER_ARGUMENTS: Final = "This call may not run: its arguments are not those that the model asked for."
+
+_PASSING: Final = frozenset({408, 409, 425, 429})
+
+
+class Driver:
+    """Reads what the process says, and answers.
+
+    Args:
+        granted: the application's tools by the names that the model uses; they need no start of their own.
+    """
+
+    def __init__(self, attempt: Attempt, files: SessionFiles, process: Process) -> None:
+        self._attempt = attempt
+        self._files = files
+        self._process = process
+        self._mirrored = asyncio.Event()
+        self._end: stream.Finished | None = None
+        self._version = ""
+
+    async def run(self, *, say_prompt: bool) -> TurnResult:
+        """Carry the turn to its end."""
+        if say_prompt:
+            await self._process.write(stream.prompt(_plain(self._attempt.prompt), self._files.prompt_uuid))
+        else:
+            self._mirrored.set()
+        async with asyncio.TaskGroup() as tasks:
+            steering = tasks.create_task(self._steer())
+            try:
+                await self._read(tasks)
+            finally:
+                steering.cancel()
+        if self._end is None:
+            status = await self._process.wait()
+            raise HarnessError(
+                harness="Claude Code", reason=f"it ended with exit status {status} before its turn. {self._process.errors()}"
+            )
+        return _result(self._end)
+
+    async def _read(self, tasks: asyncio.TaskGroup) -> None:
+        closing: asyncio.TimerHandle | None = None
+        loop, reader = asyncio.get_running_loop(), asyncio.current_task()
+        async for line in self._process.lines():
+            event = stream.read(line)
+            if isinstance(event, stream.Finished) and self._end is None:
+                self._end = event
+                await self._process.close_stdin()
+                closing = loop.call_later(CLOSING_S, _give_up, reader)
+            else:
+                await self._take(event, tasks)
+        if closing is not None:
+            closing.cancel()
+
+    async def _take(self, event: stream.Event, tasks: asyncio.TaskGroup) -> None:
+        match event:
+            case stream.Mirrored(path, lines):
+                await self._mirror(path, list(lines))
+            case stream.Asked():
+                tasks.create_task(self._answer(event))
+            case stream.Begun():
+                self._check(event)
+            case _:
+                pass
+
+    def _check(self, begun: stream.Begun) -> None:
+        self._version = begun.version
+        if self._attempt.tools and begun.servers.get("outlast") == "failed":
+            raise HarnessError(harness="Claude Code", reason="it could not reach the application's tools")
+
+    async def _mirror(self, path: str, lines: list[str]) -> None:
+        below = mirrored_path(path, str(self._attempt.places.home))
+        if below is None:
+            return
+        has_prompt = not self._mirrored.is_set() and self._files.has_prompt(lines)
+        await self._files.mirror(below, lines, durable=has_prompt)
+        if has_prompt:
+            self._mirrored.set()
+
+    async def _answer(self, asked: stream.Asked) -> None:
+        """The third gate: a tool runs only if the log says that this attempt let it begin, with these arguments."""
+        refusal = await self._refusal(asked)
+        if refusal is None:
+            await self._process.write(stream.allow(asked, asked.arguments))
+        else:
+            await self._process.write(stream.deny(asked, refusal))
+
+    async def _refusal(self, asked: stream.Asked) -> str | None:
+        calls = self._attempt.calls
+        intent = calls.intent_of(asked.call)
+        if intent is None:
+            return NOT_STARTED
+        if intent.runs_in != "worker" and not self._is_started(intent.call):
+            return NOT_STARTED
+        if not _same(asked.arguments, await self._attempt.arguments(intent.call)):
+            return OTHER_ARGUMENTS
+        try:
+            async with asyncio.timeout(MIRROR_S):
+                await self._mirrored.wait()
+        except TimeoutError:
+            return "This call may not run: the transcript did not reach the log in time."
+        return None
+
+    def _is_started(self, call: int) -> bool:
+        state = self._attempt.turn.calls[call]
+        return state.open and state.started == self._attempt.fence
+
+    async def _steer(self) -> None:
+        async for steer in self._attempt.steers.arrivals():
+            await self._process.write(stream.prompt(_plain(steer.text), self._files.steer_uuid(steer.input)))
+
+
+def _give_up(reader: "asyncio.Task[Any] | None") -> None:
+    if reader is not None:
+        reader.cancel()
+
+
+def _plain(text: str) -> str:
+    """A prompt that Claude Code takes as words: one that begins with a slash would be a command of its own."""
+    return f" {text}" if text.lstrip().startswith("/") else text
+
+
+def _same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    return msgspec.json.encode(dict(ours), order="sorted") == msgspec.json.encode(dict(theirs), order="sorted")
+
+
+def _result(end: stream.Finished) -> TurnResult:
+    """What the last line says of the turn.
+
+    Raises:
+        HarnessError: a failure that may pass: another attempt goes on where this one stopped.
+    """
+    if end.ok:
+        return TurnResult("done", end.text)
+    passing = end.status is not None and (end.status in _PASSING or end.status >= 500)
+    if end.why == "api_error" and (passing or end.status is None):
+        raise HarnessError(harness="Claude Code", reason=f"the model provider failed: {end.text[:500]}")
+    return TurnResult("failed", end.text, end.text or end.why)
+
+

@@ -1,0 +1,219 @@
+"""The session's files of Claude Code in one attempt: rebuilt from the mirror, brought up to the log, mirrored on."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from outlast.adapter import Attempt, ToolResult
+from outlast.adapters.claude_code.dialogue import MAIN, SENTINEL
+from outlast.adapters.claude_code.launch import prompt_uuid
+from outlast.adapters.claude_code.places import transcript_path
+from outlast.adapters.claude_code.repair import Answer, Pen, Repair, Result, Steer, closed, repair
+from outlast.adapters.claude_code.results import in_messages, of_response
+from outlast.adapters.claude_code.transcript import holds, materialised, parse
+from outlast.errors import HarnessError
+from outlast.fold import CallState
+from outlast.ids import stable_uuid
+from outlast.recovery import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """How the harness is to be started."""
+
+    resume: bool
+    """The transcript is there: `--resume`; else `--session-id`."""
+    say_prompt: bool
+    """The prompt goes to standard input; else the interrupted turn goes on by itself."""
+    over: str | None = None
+    """The turn is over in the log: its last text, and nothing is to be started."""
+
+
+class SessionFiles:
+    """Claude Code's files of one session, in one attempt."""
+
+    def __init__(self, attempt: Attempt, session_uuid: str) -> None:
+        self._attempt = attempt
+        self._path = transcript_path(str(attempt.places.cwd), session_uuid)
+        self._counts: dict[str, int] = {}
+        self._uuid = session_uuid
+        self.prompt_uuid = prompt_uuid(session_uuid, attempt.turn.input)
+
+    async def prepare(self) -> Ready:
+        """Bring everything below HOME to where the log is. Every answer that is then in the transcript is delivered."""
+        attempt = self._attempt
+        files = dict(await attempt.mirrored())
+        self._counts = {path: len(lines) for path, lines in files.items()}
+        lines = files.get(self._path, [])
+        begun = attempt.resumed and holds(parse(lines), self.prompt_uuid)
+        if not begun:
+            await self._between_turns(files, lines)
+            return Ready(resume=bool(lines), say_prompt=True)
+        over = await self._over()
+        if over is not None:
+            return Ready(resume=True, say_prompt=False, over=over)
+        await self._go_on(files, lines)
+        return Ready(resume=True, say_prompt=False)
+
+    async def _between_turns(self, files: dict[str, Sequence[str]], lines: Sequence[str]) -> None:
+        """The prompt of this turn is not in the transcript: close the turn before it, begin anew behind it."""
+        if lines:
+            results = await self._results(lines)
+            await self._apply(files, closed(lines, pen=self._pen(), results=results, sentinel=SENTINEL))
+        self._write(files)
+
+    async def _go_on(self, files: dict[str, Sequence[str]], lines: Sequence[str]) -> None:
+        attempt = self._attempt
+        answers = await attempt.answers()
+        results = await self._results(lines)
+        rerun = self._rerun()
+        mended = repair(
+            lines,
+            pen=self._pen(),
+            answers=[self._answer(answers[call.intent.call], call) for call in self._main_answers()],
+            results=results,
+            rerun=rerun,
+            steers=self._steers_of_open_call(),
+        )
+        await self._apply(files, mended)
+        self._write(files)
+        attempt.calls.delivered([call.intent.call for call in self._main_answers()])
+
+    def _main_answers(self) -> list[CallState]:
+        return [
+            call
+            for call in self._attempt.turn.calls.values()
+            if call.intent.kind == "model"
+            and call.intent.lane == MAIN
+            and call.outcome is not None
+            and call.outcome.status == "ok"
+        ]
+
+    def _answer(self, message: Mapping[str, object], call: CallState) -> Answer:
+        content = message.get("content")
+        usage = message.get("usage")
+        stop = message.get("stop_reason")
+        return Answer(
+            id=str(message.get("id", "")),
+            model=str(message.get("model", call.intent.name)),
+            content=[block for block in content if isinstance(block, dict)] if isinstance(content, list) else [],
+            stop_reason=stop if isinstance(stop, str) else None,
+            usage=usage if isinstance(usage, dict) else {},
+            steers=self._steers_of(call.intent.call),
+        )
+
+    def _steers_of(self, call: int) -> list[Steer]:
+        taken = self._attempt.turn.steers
+        return [Steer(steer.text, self.steer_uuid(steer.input)) for steer in taken if steer.call == call]
+
+    def _steers_of_open_call(self) -> list[Steer]:
+        open_calls = [call for call in self._attempt.turn.open_calls() if call.intent.lane == MAIN]
+        return [steer for call in open_calls for steer in self._steers_of(call.intent.call)]
+
+    def steer_uuid(self, input_id: str) -> str:
+        """The UUID of a steer's line on standard input."""
+        return prompt_uuid(self._uuid, input_id)
+
+    def _rerun(self) -> str | None:
+        """The one call of the main conversation that Claude Code is to run again."""
+        for step in self._attempt.plan:
+            if isinstance(step, Run):
+                intent = self._attempt.turn.calls[step.call].intent
+                if intent.lane == MAIN and intent.runs_in == "harness":
+                    return intent.harness_id
+        return None
+
+    async def _over(self) -> str | None:
+        """The last text, if the newest answer of the main conversation asks for nothing and nothing came after."""
+        newest = [c for c in self._attempt.turn.calls.values() if c.intent.kind == "model" and c.intent.lane == MAIN]
+        if not newest or newest[-1].outcome is None or newest[-1].outcome.status != "ok":
+            return None
+        answer = (await self._attempt.answers())[newest[-1].intent.call]
+        content = answer.get("content")
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        if answer.get("stop_reason") not in {"end_turn", "stop_sequence", "refusal"}:
+            return None
+        return "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+
+    async def _results(self, lines: Sequence[str]) -> dict[str, Result]:
+        """What the model is told of every settled call: as it was worded before where that is known."""
+        attempt = self._attempt
+        worded = in_messages(record.get("message") for record in parse(lines))
+        for messages in (await attempt.requests()).values():
+            worded = {**in_messages(messages), **worded}
+        results: dict[str, Result] = {}
+        for call in attempt.turn.calls.values():
+            intent = call.intent
+            if intent.kind == "tool" and intent.harness_id and call.outcome is not None:
+                results[intent.harness_id] = await self._result(call, worded)
+        for harness_id, result in worded.items():
+            results.setdefault(harness_id, result)
+        for harness_id in attempt.state.told:
+            told = attempt.calls.result_of(harness_id)
+            if told is not None:
+                results[harness_id] = Result(_text(told.value), is_error=True)
+        return results
+
+    async def _result(self, call: CallState, worded: Mapping[str, Result]) -> Result:
+        """The result of one settled call, and the correction that the gateway makes if it is told otherwise."""
+        attempt, intent = self._attempt, call.intent
+        outcome = await attempt.outcome(intent.call)
+        if outcome.status in {"in_doubt", "interrupted", "cancelled"}:
+            return Result(_text(outcome.value), is_error=True)
+        known = worded.get(intent.harness_id)
+        if known is None:
+            failed = outcome.status == "error"
+            if intent.runs_in == "worker":
+                known = Result([{"type": "text", "text": _text(outcome.value)}], failed)
+            else:
+                known = of_response(intent.name, outcome.value, is_error=failed)
+        if intent.runs_in == "harness":
+            attempt.calls.correct(intent.harness_id, ToolResult("error" if known.is_error else "ok", known.content))
+        return known
+
+    async def _apply(self, files: dict[str, Sequence[str]], done: Repair) -> None:
+        old = files.get(self._path, [])
+        files[self._path] = [*old[: done.keep], *done.lines]
+        if done.keep < len(old) or done.lines:
+            await self._attempt.mirror(self._path, done.keep, done.lines)
+        self._counts[self._path] = len(files[self._path])
+
+    def _write(self, files: Mapping[str, Sequence[str]]) -> None:
+        """Put the files on disk, and nothing else of an earlier attempt."""
+        home = self._attempt.places.home
+        shutil.rmtree(home / ".claude" / "projects", ignore_errors=True)
+        for path, lines in files.items():
+            target = _below(home, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fit = materialised(lines) if path.endswith(".jsonl") else lines
+            target.write_text("".join(f"{line}\n" for line in fit), encoding="utf-8")
+
+    async def mirror(self, path: str, lines: Sequence[str], *, durable: bool = False) -> None:
+        """Record what the harness has appended to one of its files."""
+        position = self._counts.get(path, 0)
+        self._counts[path] = position + len(lines)
+        await self._attempt.mirror(path, position, lines, durable=durable)
+
+    def has_prompt(self, lines: Sequence[str]) -> bool:
+        """Whether these transcript lines hold the prompt of this turn."""
+        return holds(parse(lines), self.prompt_uuid)
+
+    def _pen(self) -> Pen:
+        attempt = self._attempt
+        at = datetime.fromtimestamp(attempt.clock.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return Pen(lambda name: stable_uuid(self._uuid, str(attempt.fence), name), at)
+
+
+def _below(home: Path, path: str) -> Path:
+    target = (home / path).resolve()
+    if not target.is_relative_to(home.resolve()):
+        raise HarnessError(harness="claude-code", reason=f"a mirrored file lies outside its home: {path[:200]}")
+    return target
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,86 @@
+"""What the model reads of a finished call of Claude Code's own tools.
+
+Where the next request or the transcript holds the result it is taken from there. Between a tool's end and both, only
+the hook's `tool_response` is known; `of_response` words it as Claude Code does, as far as `docs/internals/claude-code.md`
+knows how.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from outlast.adapters.claude_code.repair import Result
+
+
+def in_messages(messages: Iterable[Any]) -> dict[str, Result]:
+    """Every tool result in messages of a request or records of a transcript, by call id."""
+    found: dict[str, Result] = {}
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) else None
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") == "tool_result":
+                found[str(block.get("tool_use_id", ""))] = Result(
+                    block.get("content", ""), bool(block.get("is_error"))
+                )
+    return found
+
+
+def of_response(name: str, response: Any, *, is_error: bool = False) -> Result:
+    """The result that the model reads of a call of tool `name`, from what the hook was given."""
+    if isinstance(response, str):
+        return Result(response, is_error)
+    if isinstance(response, list):
+        return Result([block for block in response if isinstance(block, dict)], is_error)
+    if not isinstance(response, dict):
+        return Result(msgspec.json.encode(response).decode(), is_error)
+    worded = _WORDS.get(name, _as_json)(response)
+    return Result(worded, is_error)
+
+
+def _bash(response: Mapping[str, Any]) -> str:
+    text = f"{response.get('stdout') or ''}{response.get('stderr') or ''}".rstrip("\n")
+    return text or "(Bash completed with no output)"
+
+
+def _read(response: Mapping[str, Any]) -> str | Sequence[Mapping[str, Any]]:
+    file: Mapping[str, Any] = response.get("file") or {}
+    if response.get("type") == "image":
+        source = {
+            "type": "base64",
+            "media_type": file.get("type", "image/png"),
+            "data": file.get("base64", ""),
+        }
+        return [{"type": "image", "source": source}]
+    content = str(file.get("content", ""))
+    if not content:
+        return "<system-reminder>Warning: the file exists but the contents are empty.</system-reminder>"
+    start = int(file.get("startLine", 1))
+    return "\n".join(f"{number}\t{line}" for number, line in enumerate(content.split("\n"), start))
+
+
+def _write(response: Mapping[str, Any]) -> str:
+    path = response.get("filePath", "")
+    if response.get("type") == "create":
+        return f"File created successfully at: {path}"
+    return f"The file {path} has been updated successfully."
+
+
+def _agent(response: Mapping[str, Any]) -> str | Sequence[Mapping[str, Any]]:
+    content = response.get("content")
+    return content if isinstance(content, list) else _as_json(response)
+
+
+def _as_json(response: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(response).decode()
+
+
+_WORDS = {
+    "Bash": _bash,
+    "Read": _read,
+    "Write": _write,
+    "Edit": _write,
+    "NotebookEdit": _write,
+    "Agent": _agent,
+    "Task": _agent,
+}
