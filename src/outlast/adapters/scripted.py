@@ -1,20 +1,35 @@
 """A harness that follows a list: for tests, benchmarks, and as the smallest example of an adapter.
 
 It has no model and no process. Its turn is a list of steps, in the agent's settings or in the prompt; a taken-over
-turn walks the list again and every finished call is read from the log.
+turn walks the list again and every finished call is read from the log. A `model` step may ask for tools, as a real
+model's answer does; such calls are granted with the answer, and run in the worker or in the harness itself.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from outlast.adapter import Attempt, ModelAsk, Parked, Resolved, Send, Served, ToolResult, TurnResult
+from outlast.adapter import (
+    Attempt,
+    Deny,
+    ModelAsk,
+    Parked,
+    Resolved,
+    Send,
+    Served,
+    ToolAsk,
+    ToolResult,
+    TurnResult,
+)
 from outlast.errors import BadInput, TurnStopped
 from outlast.gate import Point
 from outlast.ids import digest
 from outlast.records import Usage
+from outlast.records.kinds import OnDoubt, Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
 
@@ -27,9 +42,10 @@ class ToolStep(msgspec.Struct, frozen=True, tag="tool", tag_field="do"):
 
 
 class ModelStep(msgspec.Struct, frozen=True, tag="model", tag_field="do"):
-    """Make a model call that says `text`, word by word."""
+    """Make a model call that says `text`, word by word, and asks for `tools`, which then run at once."""
 
     text: str
+    tools: list[ToolStep] = []
     usage: Usage = Usage()
 
 
@@ -40,23 +56,39 @@ class BatchStep(msgspec.Struct, frozen=True, tag="batch", tag_field="do"):
 
 
 Script = list[ToolStep | ModelStep | BatchStep]
+Model = Callable[[str], AsyncGenerator[str, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """A tool of the harness's own: the worker only says whether it may run, and records how it ended."""
+
+    function: Callable[[Mapping[str, Any]], Awaitable[object]]
+    policy: Policy = "never"
+    on_doubt: OnDoubt = "tell"
 
 
 class Scripted:
     """Carries a turn by a script. The prompt is the script as JSON, or the settings hold it under `script`.
 
     Args:
-        model: answers a `model` step in place of the words of the step; its effect can be counted.
+        model: answers the text of a `model` step, piece by piece; by default with that text, word by word.
+        built_ins: the harness's own tools, by name.
+        abilities: what it can do about interrupted calls.
     """
 
     def __init__(
         self,
         *,
         script: Sequence[Mapping[str, Any]] = (),
-        model: Callable[[str], Awaitable[str]] | None = None,
+        model: Model | None = None,
+        built_ins: Mapping[str, BuiltIn] | None = None,
+        abilities: Abilities | None = None,
     ) -> None:
         self._script = list(script)
-        self._model = model
+        self._model = model or _words
+        self._built_ins = dict(built_ins or {})
+        self._abilities = abilities or Abilities("all", can_supply=True)
 
     @property
     def name(self) -> str:
@@ -64,7 +96,7 @@ class Scripted:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("all", can_supply=True)
+        return self._abilities
 
     def versions(self) -> Mapping[str, str]:
         return {"scripted": "1"}
@@ -76,6 +108,9 @@ class Scripted:
         return ()
 
     def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
+        built_in = self._built_ins.get(name)
+        if built_in is not None:
+            return Resolved(name, "harness", built_in.policy, built_in.on_doubt)
         tool = tools.get(name)
         if tool is None:
             return Resolved(name, "worker", "never")
@@ -89,6 +124,7 @@ class Scripted:
                     results.append(_plain(await attempt.calls.run_tool(step.name, step.arguments)))
                 case ModelStep():
                     results.append(await self._ask(attempt, at, step))
+                    results.extend(await self._asked(attempt, at, step))
                 case BatchStep():
                     lanes = [
                         attempt.calls.run_tool(tool.name, tool.arguments, lane=f"step{at}.{place}")
@@ -110,7 +146,11 @@ class Scripted:
             case Send(call):
                 text = await self._answer(attempt, call, step)
                 await attempt.gate.cross(Point.AFTER_EFFECT, call=call, policy="model")
-                await calls.settle_model(call, {"text": text}, (), step.usage)
+                asks = [
+                    ToolAsk(_harness_id(attempt, at, place), tool.name, tool.arguments)
+                    for place, tool in enumerate(step.tools)
+                ]
+                await calls.settle_model(call, {"text": text}, asks, step.usage)
             case Parked(why):
                 raise TurnStopped(why)
             case _:
@@ -120,11 +160,44 @@ class Scripted:
         return text
 
     async def _answer(self, attempt: Attempt, call: int, step: ModelStep) -> str:
-        await attempt.gate.cross(Point.IN_EFFECT, call=call, policy="model")
-        text = step.text if self._model is None else await self._model(step.text)
-        for word in text.split(" "):
-            attempt.calls.show(call, "text", word + " ")
-        return text
+        pieces: list[str] = []
+        async with aclosing(self._model(step.text)) as answer:
+            async for piece in answer:
+                attempt.calls.show(call, "text", piece)
+                pieces.append(piece)
+                if len(pieces) == 1:
+                    await attempt.gate.cross(Point.IN_EFFECT, call=call, policy="model")
+        return "".join(pieces)
+
+    async def _asked(self, attempt: Attempt, at: int, step: ModelStep) -> Sequence[object]:
+        runs = [
+            self._run(attempt, _harness_id(attempt, at, place), tool) for place, tool in enumerate(step.tools)
+        ]
+        return [_plain(result) for result in await asyncio.gather(*runs)]
+
+    async def _run(self, attempt: Attempt, harness_id: str, step: ToolStep) -> ToolResult:
+        calls = attempt.calls
+        built_in = self._built_ins.get(step.name)
+        if built_in is None:
+            return await calls.run_tool(step.name, step.arguments, harness_id=harness_id)
+        verdict = await calls.start_tool(harness_id, step.name, step.arguments)
+        if isinstance(verdict, Deny):
+            return ToolResult("ok" if verdict.settled else "error", verdict.text)
+        cross = attempt.gate.cross
+        await cross(Point.IN_EFFECT, call=verdict.call, policy=built_in.policy)
+        result = ToolResult("ok", await built_in.function(verdict.arguments))
+        await cross(Point.AFTER_EFFECT, call=verdict.call, policy=built_in.policy)
+        await calls.settle_tool(harness_id, result)
+        return result
+
+
+async def _words(text: str) -> AsyncGenerator[str, None]:
+    for word in text.split(" "):
+        yield word + " "
+
+
+def _harness_id(attempt: Attempt, at: int, place: int) -> str:
+    return f"ask-{attempt.turn.turn}-{at}-{place}"
 
 
 def _plain(result: ToolResult) -> object:

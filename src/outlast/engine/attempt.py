@@ -103,7 +103,7 @@ class EngineAttempt:
         packer = writer.packer()
         all_lines = [*kept, *lines]
         record = Mirrored(file, start, packer.payload(all_lines, what=f"lines of {file}"), len(all_lines))
-        landed = writer.append(record, packer=packer, lazy=not durable)
+        landed = self._context.append(record, packer=packer, lazy=not durable)
         if durable:
             await writer.durable(landed)
 
