@@ -28,8 +28,9 @@ from outlast.gateway.upstream import Upstream, open_line
 from outlast.gateway.wire import ClientGone, Http
 from outlast.ids import new_token
 
-HOOKS: Final = "/outlast/hooks"
-TOOLS: Final = "/outlast/tools"
+OURS: Final = "/outlast/"
+HOOKS: Final = OURS + "hooks"
+TOOLS: Final = OURS + "tools"
 
 log = logging.getLogger("outlast.gateway")
 
@@ -54,7 +55,9 @@ class _App:
         if scope["type"] != "http":
             return
         http = Http(scope, receive, send, self._limits.send_s)
-        guest = self._doors.find(http.headers)
+        # Where a program speaks of models, its API key is the token; hooks and tools are set up with a bearer.
+        tokens = [http.bearer] if http.path.startswith(OURS) else [http.api_key, http.bearer]
+        guest = self._doors.find(*tokens)
         try:
             await self._answer(http, guest)
         except ClientGone:
@@ -131,12 +134,12 @@ class HttpGateway:
         async with task_group() as tasks:
             door = OpenDoor(attempt, dialogue, dialect, tasks)
             tools = ToolServer(door, self._limits)
-            async with tools.serving():
-                with self._doors.opened(token, _Guest(door, tools)):
-                    try:
-                        yield Door(self.base_url, token, self.base_url + HOOKS, self.base_url + TOOLS)
-                    finally:
-                        door.close("this attempt is over")
+            await tasks.start(tools.serve)
+            with self._doors.opened(token, _Guest(door, tools)):
+                try:
+                    yield Door(self.base_url, token, self.base_url + HOOKS, self.base_url + TOOLS)
+                finally:
+                    door.close("this attempt is over")
             tasks.cancel_scope.cancel()
 
 

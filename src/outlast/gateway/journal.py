@@ -125,6 +125,9 @@ def _check(door: OpenDoor, lane: str, request: Mapping[str, Any], understood: Un
     complaint = door.dialogue.complaint(lane, request)
     if complaint is not None:
         raise _Answered(refused(door.dialect, complaint))
+    prompt = door.attempt.prompt.strip()
+    if prompt and any(prompt in said for said in understood.newest):
+        return  # the turn begins with this request: what results it brings, an earlier turn has left behind
     calls = door.attempt.calls
     for harness_id in understood.results:
         if calls.intent_of(harness_id) is None and calls.result_of(harness_id) is None:

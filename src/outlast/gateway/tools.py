@@ -5,11 +5,11 @@ again under the same id gives the same call's outcome.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskStatus
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -61,11 +61,11 @@ class ToolServer:
             server, stateless=True, max_request_body_size=limits.request_bytes
         )
 
-    @asynccontextmanager
-    async def serving(self) -> AsyncGenerator[None]:
-        """Ready to answer while the context lasts."""
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Be ready to answer until cancelled. A task of its own, since its errors would come in a group."""
         async with self._http.run():
-            yield
+            task_status.started()
+            await anyio.sleep_forever()
 
     async def answer(self, http: Http) -> None:
         """Answer one HTTP request."""

@@ -54,6 +54,15 @@ class Http:
         return (raw + b"?" + query if query else raw).decode("latin-1")
 
     @property
+    def api_key(self) -> str:
+        return self.headers.get("x-api-key", "").strip()
+
+    @property
+    def bearer(self) -> str:
+        scheme, _, token = self.headers.get("authorization", "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
+
+    @property
     def gone(self) -> bool:
         return self._transport is not None and self._transport.is_closing()
 
