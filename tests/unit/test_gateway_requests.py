@@ -1,0 +1,200 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from outlast.adapter import ToolResult
+from outlast.gateway.anthropic import AnthropicMessages
+from outlast.gateway.dialect import NotARequest
+from tests.gateway.messages import assistant, request, text, tool_result, tool_use, user
+
+MARK = {"type": "ephemeral"}
+ANTHROPIC = AnthropicMessages()
+
+
+def match(value: dict[str, Any]) -> str:
+    return ANTHROPIC.understand(value).match
+
+
+PLAIN = request(
+    user("hello"),
+    assistant(text("I look."), tool_use("t1", command="ls"), tool_use("t2", command="pwd")),
+    user(tool_result("t1", "a.txt"), tool_result("t2", "/tmp")),
+    system="Be good.",
+    tools=[{"name": "Bash", "input_schema": {"type": "object"}}],
+)
+RESULTS = PLAIN["messages"][2]["content"]
+
+SAME: dict[str, dict[str, Any]] = {
+    "metadata": {**PLAIN, "metadata": {"user_id": "another"}},
+    "whether it streams": {**PLAIN, "stream": False},
+    "cache mark on the request": {**PLAIN, "cache_control": MARK},
+    "system as blocks, marked": {**PLAIN, "system": [text("Be good.", cache_control=MARK)]},
+    "billing header": {
+        **PLAIN,
+        "system": [text("x-anthropic-billing-header: cc_version=1;"), text("Be good.")],
+    },
+    "marked tool": {**PLAIN, "tools": [{**PLAIN["tools"][0], "cache_control": MARK}]},
+    "text as blocks, marked, with a line end": {
+        **PLAIN,
+        "messages": [user(text("hello\n", cache_control=MARK)), *PLAIN["messages"][1:]],
+    },
+    "results in another order": {**PLAIN, "messages": [*PLAIN["messages"][:2], user(*reversed(RESULTS))]},
+    "results in messages of their own": {
+        **PLAIN,
+        "messages": [*PLAIN["messages"][:2], *(user(result) for result in RESULTS)],
+    },
+    "result as blocks, marked inside": {
+        **PLAIN,
+        "messages": [
+            *PLAIN["messages"][:2],
+            user(tool_result("t1", [text("a.txt", cache_control=MARK)], is_error=False), RESULTS[1]),
+        ],
+    },
+    "an answer in two messages": {
+        **PLAIN,
+        "messages": [
+            PLAIN["messages"][0],
+            *(assistant(block) for block in PLAIN["messages"][1]["content"]),
+            PLAIN["messages"][2],
+        ],
+    },
+}
+
+OTHER: dict[str, dict[str, Any]] = {
+    "another model": {**PLAIN, "model": "claude-opus-5"},
+    "another system prompt": {**PLAIN, "system": "Be bad."},
+    "another tool": {**PLAIN, "tools": []},
+    "another text": {**PLAIN, "messages": [user("hello!"), *PLAIN["messages"][1:]]},
+    "another result": {
+        **PLAIN,
+        "messages": [*PLAIN["messages"][:2], user(tool_result("t1", "b.txt"), RESULTS[1])],
+    },
+    "a result that is an error": {
+        **PLAIN,
+        "messages": [*PLAIN["messages"][:2], user({**RESULTS[0], "is_error": True}, RESULTS[1])],
+    },
+    "a cache mark that is an argument": {
+        **PLAIN,
+        "messages": [
+            user("hello"),
+            assistant(
+                text("I look."), tool_use("t1", command="ls", cache_control=1), tool_use("t2", command="pwd")
+            ),
+            PLAIN["messages"][2],
+        ],
+    },
+    "one message more": {**PLAIN, "messages": [*PLAIN["messages"], assistant(text("so"))]},
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_a_resumed_harness_asks_otherwise_is_the_same_request(name: str) -> None:
+    assert match(SAME[name]) == match(PLAIN)
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_what_a_model_would_read_otherwise_is_another_request(name: str) -> None:
+    assert match(OTHER[name]) != match(PLAIN)
+
+
+def test_understanding_a_request_leaves_it_as_it_is() -> None:
+    before = msgspec.json.encode(PLAIN)
+    ANTHROPIC.understand(PLAIN)
+    assert msgspec.json.encode(PLAIN) == before
+
+
+def test_the_messages_are_apart_from_the_frame() -> None:
+    understood = ANTHROPIC.understand(PLAIN)
+    assert "messages" not in understood.frame
+    assert understood.frame["max_tokens"] == 100
+    assert len(understood.messages) == 3
+
+
+def test_results_and_words_since_the_last_answer_are_told_from_earlier_ones() -> None:
+    understood = ANTHROPIC.understand(
+        request(
+            *PLAIN["messages"], assistant(tool_use("t3")), user(tool_result("t3", "x"), text("and now this"))
+        )
+    )
+    assert list(understood.results) == ["t3"]
+    assert list(understood.newest) == ["and now this"]
+    assert list(understood.earlier) == ["hello"]
+
+
+def test_a_request_whose_results_the_log_does_not_know_otherwise_is_not_touched() -> None:
+    known = {"t1": ToolResult("ok", "a.txt"), "t2": ToolResult("ok", [text("/tmp")])}
+    assert ANTHROPIC.mend(PLAIN, known.get) is PLAIN
+    assert ANTHROPIC.mend(PLAIN, lambda _: None) is PLAIN
+
+
+def test_the_logs_content_takes_the_place_of_a_result() -> None:
+    gone = tool_result("t1", "gone", cache_control=MARK, is_error=True)
+    marked = {**PLAIN, "messages": [*PLAIN["messages"][:2], user(gone, RESULTS[1])]}
+    mended = ANTHROPIC.mend(marked, {"t1": ToolResult("ok", "a.txt")}.get)
+    assert mended["messages"][2]["content"] == [tool_result("t1", "a.txt", cache_control=MARK), RESULTS[1]]
+    assert match(dict(mended)) == match(PLAIN)
+
+
+@pytest.mark.parametrize("status", ["error", "in_doubt", "interrupted", "cancelled"])
+def test_a_result_that_is_not_ok_is_an_error_to_the_model(status: Any) -> None:
+    mended = ANTHROPIC.mend(PLAIN, {"t2": ToolResult(status, "perhaps")}.get)
+    assert mended["messages"][2]["content"][1] == tool_result("t2", "perhaps", is_error=True)
+
+
+def test_a_result_that_is_no_text_is_told_as_json_and_blocks_as_blocks() -> None:
+    known = {"t1": ToolResult("ok", {"rows": 3}), "t2": ToolResult("ok", [text("/tmp"), text("more")])}
+    first, second = ANTHROPIC.mend(PLAIN, known.get)["messages"][2]["content"]
+    assert first["content"] == '{"rows":3}'
+    assert second["content"] == [text("/tmp"), text("more")]
+
+
+def test_a_cache_mark_inside_a_result_stays_inside_it() -> None:
+    marked = request(
+        *PLAIN["messages"][:2], user(tool_result("t1", [text("gone", cache_control=MARK)]), RESULTS[1])
+    )
+    mended = ANTHROPIC.mend(marked, {"t1": ToolResult("ok", "a.txt")}.get)
+    assert mended["messages"][2]["content"][0]["content"] == [text("a.txt", cache_control=MARK)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"model":"m","messages":[1]}',
+        b'{"model":"m","messages":[{"role":"user"}]}',
+        b'{"model":"m","messages":[{"role":"user","content":[1]}]}',
+        b'{"model":"m","messages":[],"stream":"yes"}',
+        b'{"messages":[]}',
+        b'{"model":"m","messages":[{"role":"user","content":"\\ud800"}]}',
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_no_request_is_told_apart(body: bytes) -> None:
+    with pytest.raises(NotARequest):
+        ANTHROPIC.read(body)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "call", "passes"),
+    [
+        ("POST", "/v1/messages", True, False),
+        ("POST", "/v1/messages/count_tokens", False, True),
+        ("GET", "/v1/models", False, True),
+        ("HEAD", "/", False, True),
+        ("POST", "/v1/messages/batches", False, False),
+        ("POST", "/v1/complete", False, False),
+        ("DELETE", "/v1/files/1", False, False),
+    ],
+)
+def test_nothing_that_makes_a_model_answer_passes_without_being_a_call(
+    method: str,
+    path: str,
+    call: bool,  # noqa: FBT001 - a table
+    passes: bool,  # noqa: FBT001 - a table
+) -> None:
+    assert ANTHROPIC.is_call(method, path) is call
+    assert ANTHROPIC.may_pass(method, path) is passes
