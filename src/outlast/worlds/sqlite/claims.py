@@ -14,10 +14,10 @@ import msgspec
 
 from outlast.world import Claim, Commit, Header, Lease, Takeover, WorkerOffer
 from outlast.world.commit import seal
-from outlast.worlds.sqlite.commits import LINE, land, shown
 from outlast.worlds.sqlite.hints import ready_key
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import ALIVE, Query, Row, Transaction
+from outlast.worlds.sqlite.writes import LINE, land, shown
 
 SQL: Final = statements(__file__)
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from outlast.world import Commit, Cursor, Delta, Gap, Item
-from outlast.worlds.sqlite.reads import commits_between
+from outlast.worlds.sqlite.reads import commitsbetween
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import SHIFT, Query, Row
 
@@ -40,7 +40,7 @@ def behind(query: Query, tenant: str, session: str, after: Cursor) -> list[Item]
     """The next items behind `after`; none if nothing is there yet. Costs what it returns, not what lies before."""
     row = query.get(tenant, session)
     place = _place(query, row, after)
-    commits = commits_between(query, row.at(place.seq), row.at(row.seq))
+    commits = commitsbetween(query, row.at(place.seq), row.at(row.seq))
     deltas = _deltas(query, row, place)
     items: list[Item] = []
     size = 0

@@ -6,10 +6,10 @@ import msgspec
 
 from outlast.errors import InputConflict
 from outlast.world import Input
-from outlast.worlds.sqlite.commits import LINE, check_blobs, keep_blobs, texts
 from outlast.worlds.sqlite.hints import key, ready_key
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import Query, Row, Transaction
+from outlast.worlds.sqlite.writes import LINE, check_blobs, keep_blobs, texts
 
 SQL: Final = statements(__file__)
 

@@ -55,10 +55,10 @@ def page(query: Query, tenant: str, before: int | None, limit: int, labels: Mapp
 def commits(query: Query, tenant: str, session: str, after: int, limit: int) -> list[Commit]:
     """See `Log.commits`."""
     row = query.get(tenant, session)
-    return list(commits_between(query, row.at(max(0, after)), row.at(row.seq), limit))
+    return list(commitsbetween(query, row.at(max(0, after)), row.at(row.seq), limit))
 
 
-def commits_between(query: Query, above: int, last: int, limit: int = -1) -> Generator[Commit]:
+def commitsbetween(query: Query, above: int, last: int, limit: int = -1) -> Generator[Commit]:
     """Commits by their keys, as they are read."""
     for found in query.run(COMMITS, (above, last, limit)):
         yield _commit(*found)

@@ -1,6 +1,5 @@
 """What all handles of one opening share: the writer, the readers, the hints."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -28,12 +27,15 @@ class SqliteStore:
         self.access = access
         self.workers = WorkerFiles(files.workers)
         self._clock = clock
-        self._loop = asyncio.get_running_loop()
         self.board = Switchboard(files.hints, listen=not access.read_only)
         self._postman = Postman(files.hints, self.board.name)
         self.reader = Reader(files, access, clock.now)
         self.poll = Poll(self.reader, self.board)
-        self.writer = None if access.read_only else Writer(files, self._begin, self._tell, patience_s)
+        self.writer = (
+            None
+            if access.read_only
+            else Writer(files, self._begin, self.board.tell, self._postman.send, patience_s)
+        )
 
     def open_liveness(self) -> SqliteLiveness:
         """See `outlast.world.Queue`."""
@@ -41,12 +43,6 @@ class SqliteStore:
 
     def _begin(self, database: Database) -> Transaction:
         return Transaction(database, self.files.name, self._clock.now(), self.workers.deadline)
-
-    def _tell(self, keys: frozenset[int]) -> None:
-        """On the writer's thread, after a transaction has become durable."""
-        if not self.board.keys.isdisjoint(keys):
-            self._loop.call_soon_threadsafe(self.board.tell, keys)
-        self._postman.send(keys)
 
     def _retired(self) -> None:
         """On a keeper's thread. Its hint goes to this process as to every other."""

@@ -10,6 +10,7 @@ from outlast.worlds.sqlite.statements import statements
 SQL: Final = statements(__file__)
 FIND_TENANT: Final = SQL["find_tenant"]
 FIND_SESSION: Final = SQL["find_session"]
+FIND_TO_WRITE: Final = SQL["find_to_write"]
 NEWEST_CHANGE: Final = SQL["newest_change"]
 
 SHIFT: Final = 28
@@ -94,6 +95,15 @@ class Transaction(Query):
         """Keys of those to be told that something changed (`hints.key`)."""
         self._deadline = deadline
         self._changes: dict[str, int] = {}
+
+    def find(self, tenant: str, session: str) -> Row | None:
+        """A session, alive or not."""
+        found = self.one(FIND_TO_WRITE, (tenant, session))
+        if found is None:
+            return None
+        *columns, newest = found
+        self._changes.setdefault(tenant, newest or 0)
+        return Row(*columns)
 
     def stands(self, worker: str | None) -> bool:
         """The worker's row stands, and so do its leases."""

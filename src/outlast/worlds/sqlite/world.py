@@ -25,7 +25,7 @@ from outlast.world import (
     WorkerRow,
 )
 from outlast.world.checks import check_first, check_texts, parse_token
-from outlast.worlds.sqlite import claims, commits, erase, inputs, reads
+from outlast.worlds.sqlite import claims, erase, inputs, reads, writes
 from outlast.worlds.sqlite.follow import behind
 from outlast.worlds.sqlite.hints import ANYONE, Hints, key, ready_key
 from outlast.worlds.sqlite.liveness import SqliteLiveness
@@ -65,10 +65,12 @@ class SqliteWorld:
     def for_tenant(self, tenant: str = "default") -> "SqliteWorld":
         return SqliteWorld(self._store, tenant)
 
-    async def _write(self, call: Callable[[Transaction], T], *, size: int = 0, durable: bool = True) -> T:
+    def _write(
+        self, call: Callable[[Transaction], T], *, size: int = 0, durable: bool = True
+    ) -> asyncio.Future[T]:
         if self._store.writer is None:
             raise WorldReadOnly(world=self.name, reason=self._store.access.read_only)
-        return await self._store.writer.write(call, size=size, durable=durable)
+        return self._store.writer.write(call, size=size, durable=durable)
 
     def _read(self, call: Callable[[Query], T]) -> asyncio.Future[T]:
         return self._store.reader.read(call)
@@ -88,26 +90,26 @@ class SqliteWorld:
         check_first(first.header)
         labels = dict(labels or {})
         check_texts(agent, placement, *labels, *labels.values())
-        new = commits.Opening(session, first, agent, placement, labels)
+        new = writes.Opening(session, first, agent, placement, labels)
         return await self._write(
-            lambda transaction: commits.create(transaction, self._tenant, new), size=_size(first)
+            lambda transaction: writes.create(transaction, self._tenant, new), size=_size(first)
         )
 
-    async def commit_many(self, commits_: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
-        size = sum(_size(commit) for _, commit in commits_)
+    async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
+        size = sum(_size(commit) for _, commit in commits)
         return await self._write(
-            lambda transaction: commits.commit_many(transaction, self._tenant, commits_), size=size
+            lambda transaction: writes.commit_many(transaction, self._tenant, commits), size=size
         )
 
     async def commit_idle(self, session: str, commit: Commit) -> None:
         await self._write(
-            lambda transaction: commits.commit_idle(transaction, self._tenant, session, commit),
+            lambda transaction: writes.commit_idle(transaction, self._tenant, session, commit),
             size=_size(commit),
         )
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
         await self._write(
-            lambda transaction: commits.publish(transaction, self._tenant, lease, (after, first), deltas),
+            lambda transaction: writes.publish(transaction, self._tenant, lease, (after, first), deltas),
             size=sum(len(delta.body) for delta in deltas),
             durable=False,
         )
