@@ -78,7 +78,8 @@ class ClaudeCode:
         if ready.over is not None:
             return TurnResult("done", ready.over)
         offered = [f"mcp__{launch.SERVER}__{name}" for name in attempt.tools]
-        async with attempt.gateway.admit(attempt, ClaudeCodeDialogue(offered)) as door:
+        dialogue = ClaudeCodeDialogue(uuid, offered)
+        async with attempt.gateway.admit(attempt, dialogue) as door:
             started = launch.Launch(
                 program=program.program,
                 session=uuid,
@@ -91,4 +92,4 @@ class ClaudeCode:
             argv = launch.argv(started, resume=ready.resume)
             env = launch.environment(started, os.environ, go_on=not ready.say_prompt)
             async with attempt.processes.start(argv, env=env, cwd=attempt.places.cwd) as process:
-                return await Driver(attempt, files, process).run(say_prompt=ready.say_prompt)
+                return await Driver(attempt, files, process, dialogue).run(say_prompt=ready.say_prompt)

@@ -9,8 +9,10 @@ SENTINEL: Final = "[[outlast: resumed, nothing was said]]"
 """The resume prompt, and the model's last word in a turn that was cut short; it never reaches the provider."""
 MAIN: Final = "main"
 COMPACTION: Final = "side:compaction"
+FOREIGN: Final = "side:foreign"
 
 _AGENT_HEADER: Final = "x-claude-code-agent-id"
+_SESSION_HEADER: Final = "x-claude-code-session-id"
 _COMPACTING: Final = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."
 
 
@@ -18,16 +20,24 @@ class ClaudeCodeDialogue:
     """The dialogue of one attempt.
 
     Args:
+        session: the session's UUID in Claude Code. A `claude` that the model's shell starts would inherit the token.
         tools: names under which the application's tools must be in every request of the main conversation.
     """
 
     dialect: str = "anthropic"
     greets: bool = True
 
-    def __init__(self, tools: Collection[str]) -> None:
+    def __init__(self, session: str, tools: Collection[str]) -> None:
+        self._session = session
         self._tools = frozenset(tools)
+        self.hooked: dict[str, Mapping[str, Any]] = {}
+        """The arguments that the before-hook saw, by call id: Claude Code normalises what the model asked for."""
+        self.over = False
+        """The turn has ended in the harness: nothing more goes upstream."""
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
+        if headers.get(_SESSION_HEADER, self._session) != self._session:
+            return FOREIGN
         agent = headers.get(_AGENT_HEADER)
         if agent:
             return f"agent:{agent}"
@@ -37,12 +47,22 @@ class ClaudeCodeDialogue:
         messages = request.get("messages")
         if not isinstance(messages, list):
             return request
-        kept = [stripped for message in messages if (stripped := _without_sentinel(message)) is not None]
+        kept: list[Any] = []
+        for message in messages:
+            stripped, mark = _without_sentinel(message)
+            if stripped is not None:
+                kept.append(stripped)
+            if mark is not None and kept:
+                kept[-1] = _marked(kept[-1], mark)
         if len(kept) == len(messages) and all(new is old for new, old in zip(kept, messages, strict=True)):
             return request
         return {**request, "messages": kept}
 
     def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
+        if lane == FOREIGN:
+            return "another Claude Code than the turn's own asks with its token"
+        if self.over:
+            return "the turn is over"
         if lane != MAIN or not self._tools:
             return None
         offered = {tool.get("name") for tool in request.get("tools") or () if isinstance(tool, dict)}
@@ -58,6 +78,7 @@ class ClaudeCodeDialogue:
             case "hello":
                 return HookAsk("hello")
             case "before":
+                self.hooked[harness_id] = arguments
                 return HookAsk("before", harness_id, name, arguments)
             case "after":
                 result = ToolResult("ok", payload.get("tool_response"))
@@ -90,17 +111,28 @@ def _ended(payload: Mapping[str, Any]) -> ToolResult:
     return ToolResult("ok", payload.get("tool_response"))
 
 
-def _without_sentinel(message: Any) -> Any:
-    """The message without blocks that are the sentinel; None when nothing is left of it."""
+def _without_sentinel(message: Any) -> tuple[Any, Any]:
+    """The message without blocks that are the sentinel, None when nothing is left of it; and their cache mark."""
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
-        return None if content.strip() == SENTINEL else message
+        return (None, None) if content.strip() == SENTINEL else (message, None)
     if not isinstance(content, list):
-        return message
+        return message, None
     kept = [block for block in content if not _is_sentinel(block)]
     if len(kept) == len(content):
+        return message, None
+    mark = next((block.get("cache_control") for block in content if _is_sentinel(block)), None)
+    return ({**message, "content": kept} if kept else None), mark
+
+
+def _marked(message: Any, mark: Any) -> Any:
+    """The message with the provider's cache mark on its last block, where it stood behind a sentinel."""
+    content = message.get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    if not isinstance(content, list) or not content or not isinstance(content[-1], dict):
         return message
-    return {**message, "content": kept} if kept else None
+    return {**message, "content": [*content[:-1], {**content[-1], "cache_control": mark}]}
 
 
 def _is_sentinel(block: Any) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from outlast.adapter import Attempt, Process, TurnResult
 from outlast.adapters.claude_code import stream
+from outlast.adapters.claude_code.dialogue import MAIN, ClaudeCodeDialogue
 from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.places import mirrored_path
 from outlast.errors import HarnessError
@@ -18,20 +19,19 @@ MIRROR_S: Final = 20.0
 """How long a tool waits for the prompt to be mirrored before it may run."""
 
 NOT_STARTED: Final = "This call may not run: the log does not say that it has begun in this attempt."
-OTHER_ARGUMENTS: Final = "This call may not run: its arguments are not those that the model asked for."
+OTHER_ARGUMENTS: Final = "This call may not run: its arguments are not those that the log let begin."
 
 _PASSING: Final = frozenset({408, 409, 425, 429})
 
 
 class Driver:
-    """Reads what the process says, and answers.
+    """Reads what the process says, and answers."""
 
-    Args:
-        granted: the application's tools by the names that the model uses; they need no start of their own.
-    """
-
-    def __init__(self, attempt: Attempt, files: SessionFiles, process: Process) -> None:
+    def __init__(
+        self, attempt: Attempt, files: SessionFiles, process: Process, dialogue: ClaudeCodeDialogue
+    ) -> None:
         self._attempt = attempt
+        self._dialogue = dialogue
         self._files = files
         self._process = process
         self._mirrored = asyncio.Event()
@@ -62,14 +62,28 @@ class Driver:
         loop, reader = asyncio.get_running_loop(), asyncio.current_task()
         async for line in self._process.lines():
             event = stream.read(line)
-            if isinstance(event, stream.Finished) and self._end is None:
+            if not isinstance(event, stream.Finished):
+                await self._take(event, tasks)
+            elif self._goes_on():
+                continue
+            elif self._end is None:
                 self._end = event
                 await self._process.close_stdin()
                 closing = loop.call_later(CLOSING_S, _give_up, reader)
-            else:
-                await self._take(event, tasks)
         if closing is not None:
             closing.cancel()
+
+    def _goes_on(self) -> bool:
+        """Whether a steer that came too late for any request has already begun a turn of its own in the harness.
+
+        Then it belongs to this turn, since a model call carries it; else nothing more goes upstream, and the steer
+        becomes the next prompt.
+        """
+        asking = any(
+            call.intent.kind == "model" and call.intent.lane == MAIN for call in self._attempt.turn.open_calls()
+        )
+        self._dialogue.over = not asking
+        return asking
 
     async def _take(self, event: stream.Event, tasks: asyncio.TaskGroup) -> None:
         match event:
@@ -91,10 +105,18 @@ class Driver:
         below = mirrored_path(path, str(self._attempt.places.home))
         if below is None:
             return
+        if self._end is not None:
+            lines = self._without_late_steers(lines)
         has_prompt = not self._mirrored.is_set() and self._files.has_prompt(lines)
         await self._files.mirror(below, lines, durable=has_prompt)
         if has_prompt:
             self._mirrored.set()
+
+    def _without_late_steers(self, lines: list[str]) -> list[str]:
+        """What belongs to this turn: a steer that is to be the next prompt is not in its transcript."""
+        late = [self._files.steer_uuid(steer.input) for steer in self._attempt.steers.waiting()]
+        at = next((at for at, line in enumerate(lines) if any(uuid in line for uuid in late)), len(lines))
+        return lines[:at]
 
     async def _answer(self, asked: stream.Asked) -> None:
         """The third gate: a tool runs only if the log says that this attempt let it begin, with these arguments."""
@@ -111,7 +133,7 @@ class Driver:
             return NOT_STARTED
         if intent.runs_in != "worker" and not self._is_started(intent.call):
             return NOT_STARTED
-        if not _same(asked.arguments, await self._attempt.arguments(intent.call)):
+        if not _same(asked.arguments, self._dialogue.hooked.get(asked.call, {})):
             return OTHER_ARGUMENTS
         try:
             async with asyncio.timeout(MIRROR_S):

@@ -168,7 +168,8 @@ class SessionFiles:
         if known is None:
             failed = outcome.status == "error"
             if intent.runs_in == "worker":
-                known = Result([{"type": "text", "text": _text(outcome.value)}], failed)
+                text = _text(outcome.value)
+                known = Result(text if failed else [{"type": "text", "text": text}], failed)
             else:
                 known = of_response(intent.name, outcome.value, is_error=failed)
         if intent.runs_in == "harness":
@@ -185,7 +186,9 @@ class SessionFiles:
     def _write(self, files: Mapping[str, Sequence[str]]) -> None:
         """Put the files on disk, and nothing else of an earlier attempt."""
         home = self._attempt.places.home
-        shutil.rmtree(home / ".claude" / "projects", ignore_errors=True)
+        transcript = home / self._path
+        transcript.unlink(missing_ok=True)
+        shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)  # its sub-agents and large results
         for path, lines in files.items():
             target = _below(home, path)
             target.parent.mkdir(parents=True, exist_ok=True)
