@@ -30,7 +30,7 @@ setup: $(filter .cache/%,$(UV))  ## build .venv exactly as the lock says; does n
 	@if [ "$$(cat $(STAMP) 2>/dev/null)" != "$(LOCK_HASH)" ]; then \
 	  set -e; \
 	  [ -x $(PY) ] || $(UV) venv --quiet --clear --python "$(PYTHON)" .venv; \
-	  $(UV) pip sync --quiet --python $(PY) --require-hashes requirements.lock; \
+	  $(UV) pip sync --quiet --compile-bytecode --python $(PY) --require-hashes requirements.lock; \
 	  $(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .; \
 	  echo $(LOCK_HASH) > $(STAMP); \
 	fi
