@@ -5,20 +5,60 @@ An `Adapter` knows one harness and holds no durability: everything that must out
 program, whose calls come to `Calls` through the gateway.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol
 
+from outlast.calls import (
+    Calls,
+    Deny,
+    Joined,
+    Let,
+    ModelAsk,
+    Opening,
+    Parked,
+    Resolved,
+    Send,
+    Served,
+    ToolAsk,
+    ToolResult,
+)
 from outlast.clock import Clock
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Gate
-from outlast.records import CallIntent, Usage
-from outlast.records.kinds import OnDoubt, OutcomeStatus, Policy, RunsIn
 from outlast.recovery import Abilities, Step
 from outlast.tool import Tool
 from outlast.workspace import Workspace
+
+__all__ = [
+    "Adapter",
+    "Agent",
+    "Attempt",
+    "Calls",
+    "Deny",
+    "Dialogue",
+    "Door",
+    "Gateway",
+    "HookAsk",
+    "Joined",
+    "Let",
+    "ModelAsk",
+    "Opening",
+    "Parked",
+    "Places",
+    "Process",
+    "Processes",
+    "Resolved",
+    "Send",
+    "Served",
+    "Steers",
+    "TakenSteer",
+    "ToolAsk",
+    "ToolResult",
+    "TurnResult",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,172 +69,6 @@ class TurnResult:
     result: object = None
     """JSON; of a conversation usually the last text."""
     error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """What a tool call of the model means to us."""
-
-    name: str
-    runs_in: RunsIn
-    policy: Policy
-    on_doubt: OnDoubt = "tell"
-    key_ttl_s: float = 0.0
-    spawns: str = ""
-    """Not empty when it begins a sub-agent whose calls are journalled one by one: text that the sub-agent's first
-    request holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolAsk:
-    """A tool call in a model's answer."""
-
-    harness_id: str
-    name: str
-    arguments: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelAsk:
-    """A model request as the gateway or a loop has understood it."""
-
-    lane: str
-    model: str
-    match: str
-    """Canonical hash: two requests with the same are the same request."""
-    frame: Mapping[str, Any]
-    """Everything of the canonical request but its messages."""
-    messages: Sequence[Any]
-    """The canonical messages."""
-    asked_by: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """The log has the answer; nothing goes upstream."""
-
-    call: int
-    answer: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Ask the provider, then `settle_model` or `void_model`."""
-
-    call: int
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """The same request is under way in this attempt: wait for `answer`, which is what `settle_model` was given."""
-
-    call: int
-    answer: Callable[[], Awaitable[Mapping[str, Any] | None]]
-    """None when that try came to nothing: ask `open_model` again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parked:
-    """Nothing may go upstream: the turn is parked, or this attempt is over."""
-
-    why: str
-
-
-Opening: TypeAlias = Served | Send | Joined | Parked
-
-
-@dataclass(frozen=True, slots=True)
-class Let:
-    """The tool may run; that it may have begun is durable."""
-
-    call: int
-    arguments: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Deny:
-    """The tool must not run; `text` says why, for the model. With `settled` the log knows how the call ended."""
-
-    text: str
-    settled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """How a tool call ended."""
-
-    status: OutcomeStatus
-    value: object
-    """JSON: what the model reads, text or blocks."""
-
-
-class Calls(Protocol):
-    """The calls of one attempt. Each method that says *durable* returns only once the World has acknowledged.
-
-    Order, for every policy: intent, then effect, then outcome, then use of the result. `safe` and model intents are
-    written and not waited for. Any method may raise `AttemptLost` or `TurnStopped`, which must not be caught.
-    """
-
-    async def open_model(self, ask: ModelAsk) -> Opening:
-        """Find the request in the log or write its intent.
-
-        A request that matches a finished call not yet served in this attempt is served from the log, the n-th of
-        equal requests by the n-th call; one that matches an open call is that call, asked again. One that matches
-        nothing while finished calls of its lane that are not known to have reached the harness lie beyond, and
-        something other than `safe` hangs on them, parks the turn as `diverged`.
-        """
-        ...
-
-    async def settle_model(
-        self, call: int, answer: Mapping[str, Any], asks: Sequence[ToolAsk], usage: Usage | None
-    ) -> None:
-        """Write the answer and, in the same commit, an intent for every tool call in it. Durable."""
-        ...
-
-    async def void_model(self, call: int, reason: str, usage: Usage | None = None) -> None:
-        """The answer was cut or refused: what it showed is void and its cost is recorded. The call stays open."""
-        ...
-
-    async def start_tool(self, harness_id: str, name: str, arguments: Mapping[str, Any]) -> Let | Deny:
-        """The harness asks whether it may run a tool itself. `Let` only for a call that an answer in the log asked
-        for, that is not settled, and that this attempt's plan or policy lets run. Durable unless `safe`."""
-        ...
-
-    async def settle_tool(self, harness_id: str, result: ToolResult) -> None:
-        """A tool that the harness ran has ended. Durable. A call that is settled already stays as it is."""
-        ...
-
-    async def run_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        harness_id: str = "",
-        lane: str = "main",
-    ) -> ToolResult:
-        """Run one of the application's tools in the worker, or read its outcome from the log. Durable."""
-        ...
-
-    def result_of(self, harness_id: str) -> ToolResult | None:
-        """What the model must read of this tool call, where the harness may say otherwise: calls in doubt, interrupted
-        or cancelled, of this turn or earlier ones, and what `correct` was given. The gateway puts it into every request."""
-        ...
-
-    def correct(self, harness_id: str, result: ToolResult) -> None:
-        """The harness may tell the result of this settled call otherwise (it was denied a second run, say): from now on
-        the model reads `result`."""
-        ...
-
-    def intent_of(self, harness_id: str) -> CallIntent | None: ...
-
-    def show(self, call: int, kind: Literal["text", "thinking", "output"], text: str) -> None:
-        """Show a piece of an open call to watchers."""
-        ...
-
-    def delivered(self, calls: Sequence[int]) -> None:
-        """The answers of these model calls have reached the harness: handed over whole in this attempt, or known to be
-        in its own files. They are not served again; until then an equal request gets the same answer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +148,11 @@ class Dialogue(Protocol):
         ...
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
-        """`main`; `side:` and a word for requests beside the conversation (a compaction); or a text that is the same for
-        all requests of one sub-agent in this attempt. Header names are lower-case."""
+        """Which sequence of calls a request belongs to.
+
+        `main`; `side:` and a word for requests beside the conversation (a compaction); or a text that is the same for
+        all requests of one sub-agent in this attempt. Header names are lower-case.
+        """
         ...
 
     def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -344,7 +221,9 @@ class Attempt(Protocol):
     @property
     def plan(self) -> Sequence[Step]:
         """What is left for the adapter of the recovery plan: steps about calls that the harness runs itself.
-        Calls that the worker runs are settled already."""
+
+        Calls that the worker runs are settled already.
+        """
         ...
 
     @property
