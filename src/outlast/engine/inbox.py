@@ -1,5 +1,6 @@
 """Reads a session's inbox while its turn runs, and turns what is there into records or into an end."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +18,8 @@ from outlast.world import Input, World
 
 POLL_S: Final = 2.0
 """How often the inbox is read when no hint comes."""
+LOOK_S: Final = 0.1
+"""Least time between two looks: each commit of our own is a hint too, and a look costs about as much as a call."""
 CANCELLED: Final = "cancelled"
 
 
@@ -89,6 +92,7 @@ class InboxReader:
         async with self._world.subscribe(self._writer.state.session) as hints:
             while True:
                 await self.read(attempt, context)
+                await asyncio.sleep(LOOK_S)
                 await hints.wait(POLL_S)
 
 
