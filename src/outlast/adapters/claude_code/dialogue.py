@@ -1,9 +1,10 @@
 """How Claude Code speaks: its lanes, what a resume adds to its requests, its hooks (`outlast.adapter.Dialogue`)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from outlast.adapter import Deny, HookAsk, Let, ToolResult
+from outlast.adapters.claude_code.shapes import Json, as_list, as_object, as_objects
 
 SENTINEL: Final = "[[outlast: resumed, nothing was said]]"
 """The resume prompt, and the model's last word in a turn that was cut short; it never reaches the provider."""
@@ -44,9 +45,7 @@ class ClaudeCodeDialogue:
         return COMPACTION if _compacts(request) else MAIN
 
     def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        messages = request.get("messages")
-        if not isinstance(messages, list):
-            return request
+        messages = as_list(request.get("messages"))
         kept: list[Any] = []
         for message in messages:
             stripped, mark = _without_sentinel(message)
@@ -65,15 +64,14 @@ class ClaudeCodeDialogue:
             return "the turn is over"
         if lane != MAIN or not self._tools:
             return None
-        offered = {tool.get("name") for tool in request.get("tools") or () if isinstance(tool, dict)}
+        offered = {str(tool.get("name")) for tool in as_objects(request.get("tools"))}
         missing = sorted(self._tools - offered)
         return f"the tools {', '.join(missing)} are missing from the request" if missing else None
 
     def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk:
         harness_id = str(payload.get("tool_use_id", ""))
         name = str(payload.get("tool_name", ""))
-        arguments = payload.get("tool_input")
-        arguments = arguments if isinstance(arguments, dict) else {}
+        arguments = as_object(payload.get("tool_input"))
         match event:
             case "hello":
                 return HookAsk("hello")
@@ -107,51 +105,38 @@ class ClaudeCodeDialogue:
         return {"hookSpecificOutput": decision}
 
 
-def _ended(payload: Mapping[str, Any]) -> ToolResult:
-    return ToolResult("ok", payload.get("tool_response"))
-
-
 def _without_sentinel(message: Any) -> tuple[Any, Any]:
     """The message without blocks that are the sentinel, None when nothing is left of it; and their cache mark."""
-    content = message.get("content") if isinstance(message, dict) else None
+    content = as_object(message).get("content")
     if isinstance(content, str):
         return (None, None) if content.strip() == SENTINEL else (message, None)
-    if not isinstance(content, list):
+    blocks = as_list(content)
+    kept = [block for block in blocks if not _is_sentinel(block)]
+    if len(kept) == len(blocks):
         return message, None
-    kept = [block for block in content if not _is_sentinel(block)]
-    if len(kept) == len(content):
-        return message, None
-    mark = next((block.get("cache_control") for block in content if _is_sentinel(block)), None)
+    mark = next((block.get("cache_control") for block in as_objects(blocks) if _is_sentinel(block)), None)
     return ({**message, "content": kept} if kept else None), mark
 
 
-def _marked(message: Any, mark: Any) -> Any:
+def _marked(message: Json, mark: Any) -> Json:
     """The message with the provider's cache mark on its last block, where it stood behind a sentinel."""
     content = message.get("content")
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    if not isinstance(content, list) or not content or not isinstance(content[-1], dict):
+    blocks = as_objects([{"type": "text", "text": content}] if isinstance(content, str) else content)
+    if not blocks:
         return message
-    return {**message, "content": [*content[:-1], {**content[-1], "cache_control": mark}]}
+    return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": mark}]}
 
 
-def _is_sentinel(block: Any) -> bool:
-    return (
-        isinstance(block, dict)
-        and block.get("type") == "text"
-        and str(block.get("text", "")).strip() == SENTINEL
-    )
+def _is_sentinel(block: object) -> bool:
+    found = as_object(block)
+    return found.get("type") == "text" and str(found.get("text", "")).strip() == SENTINEL
 
 
 def _compacts(request: Mapping[str, Any]) -> bool:
     """Whether the harness asks for a summary of the conversation instead of going on with it."""
-    messages: Sequence[Any] = request.get("messages") or ()
-    content = messages[-1].get("content") if messages and isinstance(messages[-1], dict) else None
-    if isinstance(content, list):
-        texts = [
-            block.get("text", "")
-            for block in content
-            if isinstance(block, dict) and block.get("type") == "text"
-        ]
+    messages = as_objects(request.get("messages"))
+    content = messages[-1].get("content") if messages else None
+    if not isinstance(content, str):
+        texts = [block.get("text") for block in as_objects(content) if block.get("type") == "text"]
         content = texts[-1] if texts else ""
-    return isinstance(content, str) and content.lstrip().startswith(_COMPACTING)
+    return str(content).lstrip().startswith(_COMPACTING)

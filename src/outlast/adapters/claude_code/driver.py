@@ -53,7 +53,8 @@ class Driver:
         if self._end is None:
             status = await self._process.wait()
             raise HarnessError(
-                harness="Claude Code", reason=f"it ended with exit status {status} before its turn. {self._process.errors()}"
+                harness="Claude Code",
+                reason=f"it ended with exit status {status} before its turn. {self._process.errors()}",
             )
         return _result(self._end)
 
@@ -80,7 +81,8 @@ class Driver:
         becomes the next prompt.
         """
         asking = any(
-            call.intent.kind == "model" and call.intent.lane == MAIN for call in self._attempt.turn.open_calls()
+            call.intent.kind == "model" and call.intent.lane == MAIN
+            for call in self._attempt.turn.open_calls()
         )
         self._dialogue.over = not asking
         return asking
@@ -162,7 +164,9 @@ def _plain(text: str) -> str:
 
 
 def _same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    return msgspec.json.encode(dict(ours), order="sorted") == msgspec.json.encode(dict(theirs), order="sorted")
+    return msgspec.json.encode(dict(ours), order="sorted") == msgspec.json.encode(
+        dict(theirs), order="sorted"
+    )
 
 
 def _result(end: stream.Finished) -> TurnResult:
@@ -177,5 +181,3 @@ def _result(end: stream.Finished) -> TurnResult:
     if end.why == "api_error" and (passing or end.status is None):
         raise HarnessError(harness="Claude Code", reason=f"the model provider failed: {end.text[:500]}")
     return TurnResult("failed", end.text, end.text or end.why)
-
-

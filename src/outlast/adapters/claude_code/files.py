@@ -14,6 +14,7 @@ from outlast.adapters.claude_code.launch import prompt_uuid
 from outlast.adapters.claude_code.places import transcript_path
 from outlast.adapters.claude_code.repair import Answer, Pen, Repair, Result, Steer, closed, repair
 from outlast.adapters.claude_code.results import in_messages, of_response
+from outlast.adapters.claude_code.shapes import as_object, as_objects
 from outlast.adapters.claude_code.transcript import holds, materialised, parse
 from outlast.errors import HarnessError
 from outlast.fold import CallState
@@ -94,15 +95,13 @@ class SessionFiles:
         ]
 
     def _answer(self, message: Mapping[str, object], call: CallState) -> Answer:
-        content = message.get("content")
-        usage = message.get("usage")
         stop = message.get("stop_reason")
         return Answer(
             id=str(message.get("id", "")),
             model=str(message.get("model", call.intent.name)),
-            content=[block for block in content if isinstance(block, dict)] if isinstance(content, list) else [],
+            content=as_objects(message.get("content")),
             stop_reason=stop if isinstance(stop, str) else None,
-            usage=usage if isinstance(usage, dict) else {},
+            usage=as_object(message.get("usage")),
             steers=self._steers_of(call.intent.call),
         )
 
@@ -129,12 +128,13 @@ class SessionFiles:
 
     async def _over(self) -> str | None:
         """The last text, if the newest answer of the main conversation asks for nothing and nothing came after."""
-        newest = [c for c in self._attempt.turn.calls.values() if c.intent.kind == "model" and c.intent.lane == MAIN]
+        newest = [
+            c for c in self._attempt.turn.calls.values() if c.intent.kind == "model" and c.intent.lane == MAIN
+        ]
         if not newest or newest[-1].outcome is None or newest[-1].outcome.status != "ok":
             return None
         answer = (await self._attempt.answers())[newest[-1].intent.call]
-        content = answer.get("content")
-        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        blocks = as_objects(answer.get("content"))
         if answer.get("stop_reason") not in {"end_turn", "stop_sequence", "refusal"}:
             return None
         return "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
@@ -173,7 +173,9 @@ class SessionFiles:
             else:
                 known = of_response(intent.name, outcome.value, is_error=failed)
         if intent.runs_in == "harness":
-            attempt.calls.correct(intent.harness_id, ToolResult("error" if known.is_error else "ok", known.content))
+            attempt.calls.correct(
+                intent.harness_id, ToolResult("error" if known.is_error else "ok", known.content)
+            )
         return known
 
     async def _apply(self, files: dict[str, Sequence[str]], done: Repair) -> None:
@@ -207,14 +209,20 @@ class SessionFiles:
 
     def _pen(self) -> Pen:
         attempt = self._attempt
-        at = datetime.fromtimestamp(attempt.clock.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        at = (
+            datetime.fromtimestamp(attempt.clock.now(), UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z")
+        )
         return Pen(lambda name: stable_uuid(self._uuid, str(attempt.fence), name), at)
 
 
 def _below(home: Path, path: str) -> Path:
     target = (home / path).resolve()
     if not target.is_relative_to(home.resolve()):
-        raise HarnessError(harness="claude-code", reason=f"a mirrored file lies outside its home: {path[:200]}")
+        raise HarnessError(
+            harness="claude-code", reason=f"a mirrored file lies outside its home: {path[:200]}"
+        )
     return target
 
 

@@ -1,41 +1,38 @@
 """What the model reads of a finished call of Claude Code's own tools.
 
 Where the next request or the transcript holds the result it is taken from there. Between a tool's end and both, only
-the hook's `tool_response` is known; `of_response` words it as Claude Code does, as far as `docs/internals/claude-code.md`
-knows how.
+the hook's `tool_response` is known; `of_response` words it as Claude Code does, as far as
+`docs/internals/claude-code.md` knows how.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from outlast.adapters.claude_code.repair import Result
+from outlast.adapters.claude_code.shapes import as_object, as_objects
 
 
-def in_messages(messages: Iterable[Any]) -> dict[str, Result]:
+def in_messages(messages: Iterable[object]) -> dict[str, Result]:
     """Every tool result in messages of a request or records of a transcript, by call id."""
-    found: dict[str, Result] = {}
-    for message in messages:
-        content = message.get("content") if isinstance(message, dict) else None
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and block.get("type") == "tool_result":
-                found[str(block.get("tool_use_id", ""))] = Result(
-                    block.get("content", ""), bool(block.get("is_error"))
-                )
-    return found
+    return {
+        str(block.get("tool_use_id", "")): Result(block.get("content", ""), bool(block.get("is_error")))
+        for message in messages
+        for block in as_objects(as_object(message).get("content"))
+        if block.get("type") == "tool_result"
+    }
 
 
-def of_response(name: str, response: Any, *, is_error: bool = False) -> Result:
+def of_response(name: str, response: object, *, is_error: bool = False) -> Result:
     """The result that the model reads of a call of tool `name`, from what the hook was given."""
     if isinstance(response, str):
         return Result(response, is_error)
     if isinstance(response, list):
-        return Result([block for block in response if isinstance(block, dict)], is_error)
+        return Result(as_objects(cast("object", response)), is_error)
     if not isinstance(response, dict):
         return Result(msgspec.json.encode(response).decode(), is_error)
-    worded = _WORDS.get(name, _as_json)(response)
-    return Result(worded, is_error)
+    return Result(_WORDS.get(name, _as_json)(as_object(cast("object", response))), is_error)
 
 
 def _bash(response: Mapping[str, Any]) -> str:
@@ -67,8 +64,7 @@ def _write(response: Mapping[str, Any]) -> str:
 
 
 def _agent(response: Mapping[str, Any]) -> str | Sequence[Mapping[str, Any]]:
-    content = response.get("content")
-    return content if isinstance(content, list) else _as_json(response)
+    return as_objects(response.get("content")) or _as_json(response)
 
 
 def _as_json(response: Mapping[str, Any]) -> str:

@@ -10,7 +10,8 @@ from outlast.adapters.claude_code import ClaudeCode
 from outlast.tool import ToolIO, tool
 
 LEDGER_VARIABLE = "OUTLAST_DEMO_LEDGER"
-SETTLING_S = 1.5
+SETTLING_S = 3.0
+PULSE_S = 0.2
 
 
 def ledger() -> Path:
@@ -23,8 +24,9 @@ async def charge_card(io: ToolIO, order: str, cents: int) -> str:
     """Charge the card of an order, in cents."""
     with ledger().open("a", encoding="utf-8") as lines:
         lines.write(f"{order} {cents}\n")
-    io.show("charged; waiting for the bank to settle\n")
-    await anyio.sleep(SETTLING_S)
+    for _ in range(int(SETTLING_S / PULSE_S)):
+        io.show("waiting for the bank to settle\n")
+        await anyio.sleep(PULSE_S)
     return f"order {order}: {cents} cents charged"
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -97,12 +97,12 @@ async def _play(setup: Setup, directory: Path, *, real: bool) -> Receipt:
                 settings={"model": "claude-sonnet-4-5"},
             )
             turn = await session.send(PROMPT, id="demo-1")
-            async with anyio.create_task_group() as tasks:
-                director = Director(stage, tasks, ledger, say)
+            director = Director(stage, ledger, say)
+            async with anyio.create_task_group() as director.tasks:
                 await _watch(session, director, quiet=setup.json)
             outcome = await turn.result()
             commits = await _all_commits(world)
-            requests = [] if models is None else await models.requests()
+            requests: Sequence[RequestRecord] = () if models is None else await models.requests()
     return _receipt(str(outcome), commits, requests, director, directory, real=real)
 
 
@@ -118,7 +118,7 @@ def _own(directory: Path, ledger: Path) -> Mapping[str, str]:
 @asynccontextmanager
 async def _model(
     directory: Path, *, real: bool
-) -> AsyncIterator[tuple[Mapping[str, str], SpawnedModels | None]]:
+) -> AsyncGenerator[tuple[Mapping[str, str], SpawnedModels | None]]:
     if real:
         yield {}, None
         return
@@ -127,7 +127,9 @@ async def _model(
 
 
 async def _watch(session: Session, director: Director, *, quiet: bool) -> None:
-    printer = Printer(console=Console(highlight=False, soft_wrap=True, file=sys.stderr if quiet else sys.stdout))
+    printer = Printer(
+        console=Console(highlight=False, soft_wrap=True, file=sys.stderr if quiet else sys.stdout)
+    )
     with anyio.fail_after(LIMIT_S), printer:
         async for event in session.follow():
             printer.apply(event)

@@ -3,8 +3,9 @@
 from outlast.testing.models import Script, Step, ToolUse, Usage
 
 PROMPT = (
-    "Order 81 in orders.txt is not paid yet. Read the file, charge the card of order 81 with the charge_card tool, make "
-    "sure with find_charges that it was charged exactly once, count the lines of orders.txt, and tell me. [script:demo]"
+    "Order 81 in orders.txt is not paid yet. Read the file, charge the card of order 81 with the charge_card tool, "
+    "make sure with find_charges that it was charged exactly once, count the lines of orders.txt, and tell me. "
+    "[script:demo]"
 )
 ORDERS = "order 80  12.00  paid\norder 81  49.90  open\norder 82   7.50  paid\n"
 STREAMED = (
@@ -22,7 +23,9 @@ def script() -> Script:
     steps = (
         Step(
             text="I look at the orders first.",
-            tools=(ToolUse(name="Bash", input={"command": "cat orders.txt", "description": "Read the orders"}),),
+            tools=(
+                ToolUse(name="Bash", input={"command": "cat orders.txt", "description": "Read the orders"}),
+            ),
             usage=usage(5200, 84, 0),
         ),
         Step(
@@ -35,10 +38,13 @@ def script() -> Script:
             text="I check what was really charged.",
             tools=(ToolUse(name="mcp__outlast__find_charges", input={"order": "81"}),),
             usage=usage(240, 66, 5460),
+            delay_s=1.0,
         ),
         Step(
             text="It was charged once. Now the lines.",
-            tools=(ToolUse(name="Bash", input={"command": "wc -l orders.txt", "description": "Count the lines"}),),
+            tools=(
+                ToolUse(name="Bash", input={"command": "wc -l orders.txt", "description": "Count the lines"}),
+            ),
             usage=usage(120, 58, 5700),
             delay_s=0.3,
         ),

@@ -166,29 +166,39 @@ def _calls(commits: Sequence[Commit], session: str) -> tuple[list[CallIntent], d
 
 def receipt_text(receipt: Receipt) -> str:
     """The receipt for people."""
-    lines = ["", "receipt", "  model calls      upstream  finished     tokens        cost"]
-    for line in receipt.model_calls:
-        lines.append(
-            f"    call {line.call:<10} {line.upstream:>8}  {line.finished:>8} {line.tokens:>10,}  ${line.cost_usd:>9.5f}"
-        )
-    lines.append("  tools                      policy   outcome    effects")
-    for tool in receipt.tools:
-        effects = "" if tool.effects is None else str(tool.effects)
-        lines.append(f"    call {tool.call:<3} {tool.name:18} {tool.policy:8} {tool.status:10} {effects:>7}")
-    lines.append(
-        "  kills                                          taken over   going on   finished calls kept"
-    )
-    for kill in receipt.kills:
-        lines.append(
-            f"    while {kill.while_:34} {kill.takeover_s * 1000:>8.0f} ms {kill.recovery_s:>8.2f} s   {kill.finished_calls}"
-        )
+    rows = [
+        "",
+        "receipt",
+        *_model_rows(receipt.model_calls),
+        *_tool_rows(receipt.tools),
+        *_kill_rows(receipt.kills),
+    ]
     saved, cost = receipt.saved, receipt.cost_bytes
-    lines.append(
-        f"  saved against starting over at each kill: {saved['calls']} calls, {saved['tokens']:,} tokens, ${saved['usd']:.4f}"
-    )
-    lines.append(
-        f"  paid for it: {cost['log']:,} bytes of log, {cost['mirror']:,} bytes of mirror, {cost['world_file']:,} bytes on disk"
-    )
-    lines += [f"  BROKEN: {text}" for text in receipt.broken]
-    lines.append("  every promise held" if receipt.ok else "  a promise broke")
-    return "\n".join(lines)
+    kept = f"{saved['calls']} calls, {saved['tokens']:,} tokens, ${saved['usd']:.4f}"
+    paid = f"{cost['log']:,} bytes of log, {cost['mirror']:,} of mirror; {cost['world_file']:,} on disk"
+    rows += [f"  saved against starting over at each kill: {kept}", f"  paid for it: {paid}"]
+    rows += [f"  BROKEN: {text}" for text in receipt.broken]
+    rows.append("  every promise held" if receipt.ok else "  a promise broke")
+    return "\n".join(rows)
+
+
+def _model_rows(lines: Sequence[ModelLine]) -> list[str]:
+    return ["  model calls      upstream  finished     tokens        cost"] + [
+        f"    call {one.call:<10} {one.upstream:>8}  {one.finished:>8} {one.tokens:>10,}  ${one.cost_usd:>9.5f}"
+        for one in lines
+    ]
+
+
+def _tool_rows(lines: Sequence[ToolLine]) -> list[str]:
+    return ["  tools                        policy   outcome     effects"] + [
+        f"    call {one.call:<3} {one.name:20} {one.policy:8} {one.status:10} "
+        f"{'' if one.effects is None else one.effects:>8}"
+        for one in lines
+    ]
+
+
+def _kill_rows(lines: Sequence[KillLine]) -> list[str]:
+    return ["  kills                                        taken over   going on   calls kept"] + [
+        f"    while {one.while_:34} {one.takeover_s * 1000:>8.0f} ms {one.recovery_s:>8.2f} s {one.finished_calls:>9}"
+        for one in lines
+    ]

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,7 +87,7 @@ def _first_line(process: "subprocess.Popen[bytes]") -> bytes:
 
 
 @asynccontextmanager
-async def staged(stage: Stage, workers: int = 2) -> AsyncIterator[Stage]:
+async def staged(stage: Stage, workers: int = 2) -> AsyncGenerator[Stage]:
     """`workers` workers, ended when the context ends."""
     try:
         async with anyio.create_task_group() as tasks:

@@ -23,9 +23,10 @@ class Director:
     """Watches the turn and kills the advancing worker at three moments."""
 
     stage: Stage
-    tasks: TaskGroup
     ledger: Path
     say: Callable[[str], None]
+    tasks: TaskGroup | None = None
+    """Where replacements for killed workers are started; set while the turn is watched."""
     kills: list[KillLine] = field(default_factory=list[KillLine])
     _worker: str = ""
     _killed_at: float = 0.0
@@ -39,11 +40,12 @@ class Director:
         self._remember(event)
         self._measure(event)
         moment = self._moment(event)
-        if moment is not None and all(kill.while_ != moment for kill in self.kills) and self._is_ours():
+        if moment is not None and all(kill.while_ != moment for kill in self.kills) and self._is_covered():
             self._kill(moment)
 
-    def _is_ours(self) -> bool:
-        return self._worker in self.stage.players
+    def _is_covered(self) -> bool:
+        """The advancing worker is ours, and another stands by."""
+        return self._worker in self.stage.players and len(self.stage.players) > 1
 
     def _remember(self, event: Event) -> None:
         match event.kind:
@@ -97,7 +99,8 @@ class Director:
         self.kills.append(line)
         self.say(f"    ✖ kill -9 {self._worker} while {moment}")
         self._killed_at = self.stage.kill(self._worker)
-        self.tasks.start_soon(self.stage.enter)
+        if self.tasks is not None:
+            self.tasks.start_soon(self.stage.enter)
 
 
 def saved_by(kills: Sequence[KillLine]) -> dict[str, float | int]:
