@@ -6,6 +6,7 @@ number tells which. Blobs are stored the same way under the hash of their plain 
 
 import re
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -48,6 +49,24 @@ _frame = msgspec.json.Decoder(dict[str, Any])
 _message = msgspec.json.Decoder(Any)
 _encoder = msgspec.json.Encoder()
 _sorted = msgspec.json.Encoder(order="sorted")
+
+
+class _Compressor:
+    """One Zstandard context for all: making one costs more than compressing a usual commit. Any thread."""
+
+    def __init__(self) -> None:
+        self._context = zstd.ZstdCompressor(_LEVEL)
+        self._lock = threading.Lock()
+
+    def compress(self, data: bytes) -> bytes:
+        """One frame."""
+        with self._lock:
+            # The size beforehand: the frame tells it to its reader, and short texts get tables of their size.
+            self._context.set_pledged_input_size(len(data))
+            return self._context.compress(data, zstd.ZstdCompressor.FLUSH_FRAME)
+
+
+_compressor: Final = _Compressor()
 
 
 class ModelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,7 +149,7 @@ def squeeze(data: bytes) -> bytes:
     """`data`, compressed where that saves bytes."""
     if len(data) < _WORTH and not data.startswith(_MAGIC):
         return data
-    small = zstd.compress(data, _LEVEL)
+    small = _compressor.compress(data)
     return small if len(small) < len(data) or data.startswith(_MAGIC) else data
 
 
@@ -221,15 +240,13 @@ def record_refs(records: Iterable[AnyRecord]) -> tuple[str, ...]:
 
 
 def request_of(record: AnyRecord) -> ModelRequest | None:
-    """The request of a model call's intent, None for every other record."""
-    if (
-        not isinstance(record, CallIntent)
-        or record.kind != "model"
-        or not record.match
-        or record.arguments.ref
-    ):
+    """The request of a model call's intent; None for a record that holds none."""
+    if not isinstance(record, CallIntent) or record.kind != "model" or record.arguments.ref:
         return None
-    return msgspec.json.decode(record.arguments.json, type=ModelRequest)
+    try:
+        return msgspec.json.decode(record.arguments.json, type=ModelRequest)
+    except msgspec.ValidationError:
+        return None
 
 
 async def read_messages(request: ModelRequest, get_blobs: GetBlobs) -> tuple[dict[str, Any], list[Any]]:
