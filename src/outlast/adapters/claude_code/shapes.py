@@ -16,5 +16,5 @@ def as_list(value: object) -> list[Any]:
 
 
 def as_objects(value: object) -> list[Json]:
-    """The objects in `value`, if it is a list."""
-    return [as_object(item) for item in as_list(value) if isinstance(item, dict)]
+    """The objects in `value` that hold anything, if it is a list."""
+    return [found for item in as_list(value) if (found := as_object(item))]

@@ -10,8 +10,14 @@ from outlast.adapters.claude_code import ClaudeCode
 from outlast.tool import ToolIO, tool
 
 LEDGER_VARIABLE = "OUTLAST_DEMO_LEDGER"
-SETTLING_S = 3.0
+BANK = "bank-is-open"
+SETTLING_S = 15.0
 PULSE_S = 0.2
+
+
+def bank_is_open() -> bool:
+    """The bank answers questions: the stage opens it when another worker stands by, so that no kill goes unseen."""
+    return ledger().with_name(BANK).exists()
 
 
 def ledger() -> Path:
@@ -33,6 +39,9 @@ async def charge_card(io: ToolIO, order: str, cents: int) -> str:
 @tool(replay="safe")
 async def find_charges(io: ToolIO, order: str) -> list[int]:  # noqa: ARG001 - every tool is given io
     """List what was charged for an order, in cents."""
+    with anyio.move_on_after(SETTLING_S):
+        while not bank_is_open():  # noqa: ASYNC110 - another process opens it
+            await anyio.sleep(PULSE_S)
     if not ledger().exists():
         return []
     rows = [line.split() for line in ledger().read_text(encoding="utf-8").splitlines()]

@@ -38,7 +38,6 @@ def script() -> Script:
             text="I check what was really charged.",
             tools=(ToolUse(name="mcp__outlast__find_charges", input={"order": "81"}),),
             usage=usage(240, 66, 5460),
-            delay_s=1.0,
         ),
         Step(
             text="It was charged once. Now the lines.",

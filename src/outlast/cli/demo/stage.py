@@ -17,6 +17,8 @@ from outlast.cli.work import worker_argv
 from outlast.errors import HarnessError
 
 AGENT = "outlast.cli.demo.cast:agent"
+BANK = "bank-is-open"
+"""As in `cast`, which is not imported here: it is the workers' business."""
 
 
 @dataclass
@@ -60,6 +62,7 @@ class Stage:
             raise HarnessError(harness="a demo worker", reason=f"it did not start: {text}")
         player = Player(name, process, int(msgspec.json.decode(said)["pid"]))
         self.players[name] = player
+        self._mark()
         return player
 
     def kill(self, name: str) -> float:
@@ -68,7 +71,16 @@ class Stage:
         when = time.monotonic()
         os.kill(player.pid, signal.SIGKILL)
         self.dead.append(player)
+        self._mark()
         return when
+
+    def _mark(self) -> None:
+        """Let the actors know whether another worker stands by."""
+        bank = self.directory / BANK
+        if len(self.players) > 1:
+            bank.touch()
+        else:
+            bank.unlink(missing_ok=True)
 
     def leave(self) -> None:
         """End every worker that is left."""

@@ -40,12 +40,17 @@ class Director:
         self._remember(event)
         self._measure(event)
         moment = self._moment(event)
-        if moment is not None and all(kill.while_ != moment for kill in self.kills) and self._is_covered():
+        if (
+            moment is not None
+            and all(kill.while_ != moment for kill in self.kills)
+            and self._is_covered(event)
+        ):
             self._kill(moment)
 
-    def _is_covered(self) -> bool:
-        """The advancing worker is ours, and another stands by."""
-        return self._worker in self.stage.players and len(self.stage.players) > 1
+    def _is_covered(self, event: Event) -> bool:
+        """The advancing worker is ours, and another stands by, or this is the last chance."""
+        last = self._names.get(event.call) == "Bash"
+        return self._worker in self.stage.players and (len(self.stage.players) > 1 or last)
 
     def _remember(self, event: Event) -> None:
         match event.kind:
@@ -87,7 +92,7 @@ class Director:
             and self.ledger.exists()
         ):
             return WHILE_TOOL
-        if event.kind == "call.settled" and self._names.get(event.call) == "find_charges":
+        if event.kind == "call.settled" and not model and len(self.kills) == 2:
             return BETWEEN
         return None
 
