@@ -4,6 +4,7 @@ import os
 import re
 import uuid
 from base64 import b32encode, urlsafe_b64encode
+from binascii import b2a_base64
 from typing import Final
 
 import blake3
@@ -13,6 +14,7 @@ from outlast.errors import BadSessionId
 _SESSION: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 _NAMESPACE: Final = uuid.UUID("6f0d5d0a-7b0e-4c6e-9d3b-6f75746c6173")
 DIGEST_BYTES: Final = 16
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 
 def new_id(prefix: str) -> str:
@@ -38,11 +40,8 @@ def check_session_id(session: str) -> str:
 
 def digest(*parts: bytes) -> str:
     """blake3 over length-framed `parts`, 128 bits as 22 characters of URL-safe base 64."""
-    hasher = blake3.blake3()
-    for part in parts:
-        hasher.update(len(part).to_bytes(8, "little"))
-        hasher.update(part)
-    return urlsafe_b64encode(hasher.digest(length=DIGEST_BYTES)).decode().rstrip("=")
+    framed = b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "little"), part)])
+    return _name(blake3.blake3(framed).digest(length=DIGEST_BYTES))
 
 
 def blob_hash(tenant: str, data: bytes) -> str:
@@ -52,7 +51,11 @@ def blob_hash(tenant: str, data: bytes) -> str:
     two tenants have unequal names.
     """
     key = blake3.blake3(tenant.encode()).digest(length=32)
-    return urlsafe_b64encode(blake3.blake3(data, key=key).digest(length=DIGEST_BYTES)).decode().rstrip("=")
+    return _name(blake3.blake3(data, key=key).digest(length=DIGEST_BYTES))
+
+
+def _name(hashed: bytes) -> str:
+    return b2a_base64(hashed, newline=False).translate(_URL_SAFE).rstrip(b"=").decode()
 
 
 def stable_uuid(*names: str) -> str:

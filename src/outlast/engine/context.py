@@ -1,6 +1,5 @@
 """What the parts of one attempt share."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from outlast.adapter import Adapter, Resolved, TakenSteer
 from outlast.clock import Clock
 from outlast.codec import Packer, unsqueeze
 from outlast.engine.batch import patiently
-from outlast.engine.writer import Writer
+from outlast.engine.writer import Landing, Writer
 from outlast.errors import AttemptLost, TurnStopped
 from outlast.fold import TurnState
 from outlast.gate import Gate
@@ -47,6 +46,8 @@ class Context:
         self.on_stop: Callable[[], None] = lambda: None
         self.closed = False
         """The attempt is over: whoever still holds a part of it must not write any more."""
+        self.retry_after_s = 0.0
+        """How long the provider asked not to be asked again, when it last refused."""
         self._steers: list[TakenSteer] = []
 
     @property
@@ -80,7 +81,7 @@ class Context:
         packer: Packer | None = None,
         consumes: Sequence[str] = (),
         lazy: bool = False,
-    ) -> "asyncio.Future[None]":
+    ) -> Landing:
         """`Writer.append`, as long as this attempt may still act.
 
         Raises:

@@ -20,7 +20,7 @@ import msgspec
 
 from outlast.codec import Packer, encode_delta, record_refs, squeeze
 from outlast.engine.batch import Batcher
-from outlast.errors import AttemptLost, BadPayload, OutlastError, WorldUnavailable
+from outlast.errors import AttemptLost, BadPayload, WorldUnavailable
 from outlast.fold import SessionState, apply_record, remember
 from outlast.records import FORMAT, AnyRecord, CallOutcome, CallRetracted, Snapshot
 from outlast.records.events import LiveDelta
@@ -37,8 +37,40 @@ and by the open turn."""
 RUN_OUT: Final = "its lease is not sure to stand any more"
 
 
+class Landing:
+    """The end of one commit, for any number who wait for it. Whoever is cancelled meanwhile leaves it as it is."""
+
+    __slots__ = ("_error", "_over", "_waiting")
+
+    def __init__(self) -> None:
+        self._over = False
+        self._error: AttemptLost | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def end(self, error: AttemptLost | None = None) -> None:
+        """It has landed, or never will; the first word stands."""
+        if not self._over:
+            self._over, self._error = True, error
+            for waiter in self._waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Return when it has landed.
+
+        Raises:
+            AttemptLost: it never will, as far as this attempt knows.
+        """
+        if not self._over:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+        if self._error is not None:
+            raise self._error
+
+
 class _Queued:
-    """Records that wait for the next commit, with the future of whoever waits for them."""
+    """Records that wait for the next commit, with whoever waits for them."""
 
     __slots__ = ("blobs", "consumes", "landed", "records", "texts")
 
@@ -48,7 +80,7 @@ class _Queued:
         """The JSON of each record: made when it is appended, so that what cannot be written is refused there."""
         self.blobs: dict[str, bytes] = {}
         self.consumes: list[str] = []
-        self.landed: asyncio.Future[None] | None = None
+        self.landed: Landing | None = None
 
 
 class Writer:
@@ -114,8 +146,8 @@ class Writer:
         packer: Packer | None = None,
         consumes: Sequence[str] = (),
         lazy: bool = False,
-    ) -> asyncio.Future[None]:
-        """Queue `records` and apply them to the live state. The future ends when they are durable.
+    ) -> Landing:
+        """Queue `records` and apply them to the live state. What is returned ends when they are durable.
 
         A `lazy` append rides with the next commit, or makes one after `LAZY_S`; nobody is meant to wait for it.
 
@@ -137,8 +169,7 @@ class Writer:
             queued.blobs.update(packer.blobs)
             self.unlanded.update(packer.blobs)
         if queued.landed is None:
-            queued.landed = asyncio.get_running_loop().create_future()
-            queued.landed.add_done_callback(_seen)
+            queued.landed = Landing()
         landed = queued.landed
         if lazy:
             self._later(LAZY_S)
@@ -172,12 +203,9 @@ class Writer:
         state = msgspec.structs.replace(self.state, held=[])
         await self.write(Snapshot(packer.text(msgspec.json.encode(state))), packer=packer)
 
-    async def durable(self, landed: asyncio.Future[None]) -> None:
+    async def durable(self, landed: Landing) -> None:
         """Wait for an append. A caller that is cancelled meanwhile does not cancel the commit."""
-        try:
-            await asyncio.shield(landed)
-        except OutlastError as error:
-            raise self._lost or AttemptLost(str(error)) from error
+        await landed.wait()
 
     async def flush(self) -> None:
         """Make everything appended so far durable, and wait until nothing is under way."""
@@ -203,8 +231,8 @@ class Writer:
         if self._lost is None:
             self._lost = AttemptLost(cause)
             landed, self._queued = self._queued.landed, _Queued()
-            if landed is not None and not landed.done():
-                landed.set_exception(self._lost)
+            if landed is not None:
+                landed.end(self._lost)
             self._deltas = []
             self._idle.set()
             self.on_lost()
@@ -270,9 +298,8 @@ class Writer:
         error = None if done.cancelled() else done.exception()
         landed = queued.landed
         if error is not None or done.cancelled():
-            cause = self._lost or AttemptLost(str(error))
-            if landed is not None and not landed.done():
-                landed.set_exception(cause)
+            if landed is not None:
+                landed.end(self._lost or AttemptLost(str(error)))
             self.lose(str(error))
             return
         self._seq += 1
@@ -284,8 +311,8 @@ class Writer:
         self._held.difference_update(remember(self.state, commit.header.refs))
         for name in queued.blobs:
             self.unlanded.pop(name, None)
-        if landed is not None and not landed.done():
-            landed.set_result(None)
+        if landed is not None:
+            landed.end()
         if self._queued.landed is not None or self._deltas:
             # What queued meanwhile becomes the next commit, unless it is lazy and its time has not come.
             self._due = self._due or self._timer is None
@@ -343,12 +370,6 @@ def _text(record: AnyRecord) -> bytes:
 def _goes_on(last: LiveDelta, delta: LiveDelta) -> bool:
     """Whether `delta` is the piece right after `last`, so that both are one."""
     return (last.call, last.kind, last.offset + len(last.text)) == (delta.call, delta.kind, delta.offset)
-
-
-def _seen(landed: asyncio.Future[None]) -> None:
-    """A lazy append has nobody who waits; its failure is the attempt's, told through `lost`."""
-    if not landed.cancelled():
-        landed.exception()
 
 
 def status_of(state: SessionState) -> str:
