@@ -192,8 +192,9 @@ class Scripted:
 
 
 async def _words(text: str) -> AsyncGenerator[str, None]:
-    for word in text.split(" "):
-        yield word + " "
+    words = text.split(" ")
+    for place, word in enumerate(words, 1):
+        yield word if place == len(words) else f"{word} "
 
 
 def _harness_id(attempt: Attempt, at: int, place: int) -> str:

@@ -68,7 +68,7 @@ class Batcher:
             failure = WorldUnavailable(world=self._world.name, reason=f"{type(error).__name__}: {error}")
             batch, self._waiting = [*batch, *self._waiting], []
             _settle(batch, [failure] * len(batch))
-            if not isinstance(error, Exception):
+            if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
             self._flight = None

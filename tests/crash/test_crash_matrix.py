@@ -1,0 +1,155 @@
+"""Every point, every policy, every shape of call: a worker dies there and another one carries the turn on."""
+
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from outlast.gate import Point
+from outlast.testing.faults import Spot
+from outlast.world import World
+from outlast.worlds.memory import open_memory
+from outlast.worlds.sqlite import open_sqlite
+from tests.crash.stage import (
+    MANNERS,
+    SHAPES,
+    Manner,
+    Play,
+    Shape,
+    check,
+    play,
+    read_from,
+    screen_of,
+)
+
+PAIRS = 60
+"""Pairs of deaths that the fast set draws."""
+
+
+@asynccontextmanager
+async def open_named(name: str, directory: Path) -> AsyncGenerator[World]:
+    if name == "memory":
+        async with open_memory() as memory:
+            yield memory
+    else:
+        async with open_sqlite(directory / "world.db") as sqlite:
+            yield sqlite
+
+
+def scenes() -> list[tuple[Shape, Manner]]:
+    few: dict[Shape, tuple[Manner, ...]] = {
+        "built-in": ("never", "safe"),
+        "slow": ("never", "safe"),
+        "steered": ("never",),
+    }
+    return [(shape, manner) for shape in SHAPES for manner in few.get(shape, MANNERS)]
+
+
+def in_every_world() -> list[object]:
+    """Every scene in memory; in SQLite what differs in what it waits for, the rest in the full product."""
+    small = {("single", "never"), ("batch", "never"), ("asked", "safe"), ("built-in", "never")}
+    return [
+        *(pytest.param("memory", *scene) for scene in scenes()),
+        *(
+            pytest.param("sqlite", *scene, marks=() if scene in small else pytest.mark.full)
+            for scene in scenes()
+        ),
+    ]
+
+
+async def carried(world: World, name: str, manner: Manner, shape: Shape, *deaths: Spot) -> Play:
+    played = await play(world, name, manner, shape, deaths)
+    try:
+        await check(played, manner, shape)
+        assert len(played.lives) == len(deaths) + 1
+    except AssertionError as wrong:
+        wrong.add_note(f"after deaths at {[str(spot) for spot in deaths]}")
+        raise
+    return played
+
+
+def first_turn(played: Play) -> list[Spot]:
+    """Where a worker can be struck up to the end of the first turn; a steer that nobody took makes another."""
+    crossed = played.crossed
+    ends = [place for place, spot in enumerate(crossed) if spot.point is Point.AFTER_SETTLE]
+    return crossed if len(ends) < 2 else crossed[: ends[0] + 1]
+
+
+def calm_lines(played: Play) -> list[str]:
+    """The screen without the numbers of calls: two intents of one batch may come in either order."""
+    return sorted(line.split(" ", 1)[1] for line in played.screen().lines())
+
+
+@pytest.mark.parametrize(("world_name", "shape", "manner"), in_every_world())
+async def test_a_turn_outlives_its_worker_at_every_point(
+    world_name: str, shape: Shape, manner: Manner, tmp_path: Path
+) -> None:
+    async with open_named(world_name, tmp_path) as world:
+        uncut = await carried(world, "uncut", manner, shape)
+        for number, spot in enumerate(first_turn(uncut)):
+            played = await carried(world, f"cut-{number}", manner, shape, spot)
+            outcomes = played.outside.witness.finished[f"cut-{number}"].values()
+            if shape != "steered" and all(outcome.status == "ok" for outcome in outcomes):
+                assert calm_lines(played) == calm_lines(uncut), str(spot)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("shape", "manner"), scenes())
+async def test_a_turn_outlives_a_second_death_at_every_point_of_the_recovery(
+    shape: Shape, manner: Manner
+) -> None:
+    async with open_memory() as world:
+        uncut = await carried(world, "uncut", manner, shape)
+        for number, first in enumerate(uncut.crossed):
+            recovery = await carried(world, f"cut-{number}", manner, shape, first)
+            for again, second in enumerate(recovery.crossed):
+                await carried(world, f"cut-{number}-{again}", manner, shape, first, second)
+
+
+async def test_a_turn_outlives_pairs_of_deaths_drawn_by_the_seed(seed: int) -> None:
+    draw = random.Random(seed)
+    async with open_memory() as world:
+        for number in range(PAIRS):
+            shape, manner = draw.choice([scene for scene in scenes() if scene[0] != "steered"])
+            uncut = await play(world, f"uncut-{number}", manner, shape)
+            first = draw.choice(uncut.crossed)
+            recovery = await play(world, f"cut-{number}", manner, shape, (first,))
+            second = draw.sample(
+                recovery.crossed, min(1, len(recovery.crossed))
+            )  # none where nothing was left to do
+            await carried(world, f"again-{number}", manner, shape, first, *second)
+
+
+async def test_every_point_is_crossed_by_some_turn_or_its_recovery() -> None:
+    crossed: set[Point] = set()
+    async with open_memory() as world:
+        for number, (shape, manner) in enumerate(scenes()):
+            uncut = await play(world, f"uncut-{number}", manner, shape)
+            crossed.update(spot.point for spot in uncut.crossed)
+            for again, spot in enumerate(uncut.crossed):
+                if spot.point is Point.IN_EFFECT:
+                    recovery = await play(world, f"cut-{number}-{again}", manner, shape, (spot,))
+                    crossed.update(spot.point for spot in recovery.crossed)
+    assert crossed == set(Point)
+
+
+@pytest.mark.parametrize("world_name", ["memory", "sqlite"])
+async def test_a_watcher_cut_at_every_cursor_sees_what_an_uncut_one_sees(
+    world_name: str, tmp_path: Path
+) -> None:
+    async with open_named(world_name, tmp_path) as world:
+        uncut = await play(world, "uncut", "never", "slow")
+        kinds: set[str] = set()
+        for number, spot in enumerate(uncut.crossed):
+            played = await play(world, f"cut-{number}", "never", "slow", (spot,))
+            kinds.update(event.kind for event in played.seen)
+            for at, event in enumerate(played.seen[:-1]):
+                rest = await read_from(world, f"cut-{number}", event.cursor)
+                screen = screen_of([*played.seen[: at + 1], *rest])
+                assert screen.lines() == played.screen().lines(), f"{spot}, cut after {event.cursor}"
+                cursors = [seen.cursor for seen in played.seen[at + 1 :]]
+                assert [seen.cursor for seen in rest] == cursors, f"{spot}, cut after {event.cursor}"
+        assert {"call.text", "call.output", "call.retracted"} <= kinds
