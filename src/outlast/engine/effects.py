@@ -100,8 +100,6 @@ async def _caught(job: Callable[[], Awaitable[object]]) -> object:
     """Whatever it raises is caught in its own task: `SystemExit` would take the event loop along."""
     try:
         return await job()
-    except GeneratorExit:
-        raise
     except BaseException as error:  # a tool may raise anything, and the model is told
         if _stopped_from_outside(error):
             raise
