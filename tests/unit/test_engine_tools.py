@@ -1,7 +1,7 @@
 """Whatever a tool raises, returns or shows: its call ends as an error that says so, and the worker lives on."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,9 +10,9 @@ import pytest
 from outlast.engine import effects
 from outlast.errors import AttemptLost, TurnStopped
 from outlast.session import Outcome, Session
-from outlast.testing.faults import FlakyWorld
+from outlast.testing.faults import AroundWorld
 from outlast.tool import Done, Tool, ToolFailed, ToolIO, Unsure, Verdict, tool
-from outlast.world import World
+from outlast.world import Delta, Lease, World
 from outlast.worlds.memory import open_memory
 from tests.unit.engine_desk import Desk, agent_of, call, opened
 
@@ -26,6 +26,16 @@ async def world() -> AsyncGenerator[World]:
 class Wordless(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
+
+
+class Shown(AroundWorld):
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.published = asyncio.Event()
+
+    async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
+        await super().publish(lease, after, first, deltas)
+        self.published.set()
 
 
 def looped() -> list[object]:
@@ -191,7 +201,7 @@ async def test_a_tool_that_ends_within_the_grace_after_its_time_keeps_its_result
 
 
 async def test_what_a_tool_shows_never_ends_the_attempt(world: World) -> None:
-    counted = FlakyWorld(world)
+    shown = Shown(world)
 
     @tool
     async def shows(io: ToolIO) -> str:
@@ -201,11 +211,10 @@ async def test_what_a_tool_shows_never_ends_the_attempt(world: World) -> None:
         io.show("x" * 1_000_000)
         with pytest.raises(TypeError):
             io.show(b"bytes")  # pyright: ignore[reportArgumentType] - as users do
-        while not counted.calls["publish"]:
-            await asyncio.sleep(0.001)
+        await shown.published.wait()
         return "shown"
 
-    outcome, session = await outcome_of(counted, shows)
+    outcome, session = await outcome_of(shown, shows)
     assert outcome.value[0] == "shown"
     texts = ""
     async for event in session.follow():
