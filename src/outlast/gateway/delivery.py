@@ -81,9 +81,12 @@ class Delivery:
         return False
 
     async def _wait(self, feed: Feed) -> None:
+        if not (feed.holding and self._stream and self._http.started):
+            await feed.wait()
+            return
         with anyio.move_on_after(self._limits.calm_s) as waiting:
             await feed.wait()
-        if waiting.cancelled_caught and feed.holding and self._stream and self._http.started:
+        if waiting.cancelled_caught:
             await self._http.write(self._door.dialect.calm())
 
     async def _cancel_when_gone(self, scope: anyio.CancelScope) -> None:

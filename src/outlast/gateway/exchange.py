@@ -24,6 +24,7 @@ from outlast.records import Usage
 POLICY: Final = "model"
 _ERROR_BYTES: Final = 1024 * 1024
 _TAIL_S: Final = 0.2
+_RETRY_AFTER_MOST_S: Final = 24 * 3600.0
 
 log = logging.getLogger("outlast.gateway")
 
@@ -44,10 +45,11 @@ class Outgoing:
 class _CameToNothing(Exception):
     """The answer is none, for this reason; `instead` is what the harness is told."""
 
-    def __init__(self, reason: str, instead: Whole) -> None:
+    def __init__(self, reason: str, instead: Whole, retry_after_s: float = 0.0) -> None:
         super().__init__(reason)
         self.reason = reason
         self.instead = instead
+        self.retry_after_s = retry_after_s
 
 
 class Exchange:
@@ -77,16 +79,18 @@ class Exchange:
             self.feed.fail(refused(self._dialect, str(over)))
         except anyio.get_cancelled_exc_class():
             self.feed.fail(refused(self._dialect, "this attempt is over"))
-            await self._record_cost()
+            if self._usage is not None:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(self._limits.close_s):
+                    await self._void_if_possible("the attempt ended before the answer did")
             raise
         except Exception as bug:
             log.exception(
                 "call %d of %s could not be carried through", self._call, self._door.attempt.session
             )
-            await self._void(f"the gateway failed: {type(bug).__name__}")
             self.feed.fail(self._error(500, "The gateway could not carry this request through."))
+            await self._void_if_possible(f"the gateway failed: {type(bug).__name__}")
         except BaseException:
-            self.feed.fail(self._error(500, "The worker is stopping."))
+            self.feed.cut()  # who is dying says nothing
             raise
         finally:
             took = self._clock.elapsed() - began
@@ -103,7 +107,7 @@ class Exchange:
             with anyio.fail_after(self._limits.total_s):
                 answer = await self._ask(request, upstream)
         except _CameToNothing as nothing:
-            await self._give_up(nothing.reason, nothing.instead)
+            await self._give_up(nothing.reason, nothing.instead, nothing.retry_after_s)
         except Malformed as nonsense:
             text = f"The provider's answer makes no sense: {nonsense}."
             await self._give_up(f"nonsense: {nonsense}", self._error(502, text))
@@ -140,7 +144,8 @@ class Exchange:
         headers = incoming(response)
         if not body:
             body, headers = self._dialect.error(response.status_code, "The provider gave no reason."), JSON
-        return _CameToNothing(f"HTTP {response.status_code}", Whole(response.status_code, body, headers))
+        instead = Whole(response.status_code, body, headers)
+        return _CameToNothing(f"HTTP {response.status_code}", instead, _retry_after_s(response))
 
     # an answer at once
 
@@ -178,7 +183,7 @@ class Exchange:
             case "pass" | "calm":
                 self._tell(frame.raw)
             case "hold" | "end":
-                self.feed.holding = True
+                self.feed.hold()
                 self._held.append(frame.raw)
             case "error":
                 await self._stream_error(frame, heard)
@@ -213,30 +218,37 @@ class Exchange:
         self.feed.put(*self._held)
         self.feed.end()
 
-    async def _give_up(self, reason: str, instead: Whole) -> None:
+    async def _give_up(self, reason: str, instead: Whole, retry_after_s: float = 0.0) -> None:
         if self._told:
             return
-        await self._void(reason)
+        await self._void(reason, retry_after_s)
         self.feed.fail(instead)
 
-    async def _void(self, reason: str) -> None:
-        await self._calls.void_model(self._call, reason, self._usage)
+    async def _void(self, reason: str, retry_after_s: float = 0.0) -> None:
+        await self._calls.void_model(self._call, reason, self._usage, retry_after_s=retry_after_s)
 
-    async def _record_cost(self) -> None:
-        """The attempt ends in the middle of an answer: what it cost so far is recorded all the same, if that can be."""
-        if self._usage is None:
-            return
-        with anyio.CancelScope(shield=True), anyio.move_on_after(self._limits.close_s):
-            try:
-                await self._void("the attempt ended before the answer did")
-            except (AttemptLost, TurnStopped):
-                return  # nobody may write any more, and the next attempt retracts the call
+    async def _void_if_possible(self, reason: str) -> None:
+        """Record what the answer cost, where it has ended badly already and nothing more can be done about it."""
+        try:
+            await self._void(reason)
+        except (AttemptLost, TurnStopped) as over:
+            self._door.close(str(over))  # nobody may write any more; the next attempt retracts the call
+        except Exception:
+            log.exception(
+                "the cost of call %d of %s could not be recorded", self._call, self._door.attempt.session
+            )
 
     async def _cross(self, point: Point) -> None:
         await self._door.attempt.gate.cross(point, call=self._call, policy=POLICY)
 
     def _error(self, status: int, message: str) -> Whole:
         return error(self._dialect, status, message)
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    """The wait that the provider asks for, in whole seconds (RFC 9110, section 10.2.3); dates are not used by any."""
+    text = response.headers.get("retry-after", "")
+    return min(float(text), _RETRY_AFTER_MOST_S) if text.isascii() and text.isdigit() else 0.0
 
 
 async def _limited(response: httpx.Response, limit: int) -> bytes:

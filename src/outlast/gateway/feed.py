@@ -44,6 +44,12 @@ class Feed:
         self._pieces.extend(pieces)
         self._changed.set()
 
+    def hold(self) -> None:
+        """What comes from here on waits for the log."""
+        if not self.holding:
+            self.holding = True
+            self._changed.set()
+
     def end(self) -> None:
         self.ended = "whole"
         self._changed.set()
@@ -52,8 +58,11 @@ class Feed:
         """The call came to nothing: answer `instead`, or if something was told already, cut the connection."""
         if not self.status:
             self.instead = instead
-        if not self.ended:
-            self.ended = "cut"
+        self.cut()
+
+    def cut(self) -> None:
+        """End in the middle, without a word."""
+        self.ended = self.ended or "cut"
         self._changed.set()
 
     def take(self) -> bytes:
@@ -64,6 +73,6 @@ class Feed:
         return data
 
     async def wait(self) -> None:
-        """Until something has come or it has ended."""
+        """Until something has come, is held from here on, or it has ended."""
         if not self._pieces and not self.ended:
             await self._changed.wait()

@@ -26,6 +26,11 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
+        connected: socket.socket | None = transport.get_extra_info("socket")
+        if connected is not None and connected.family != socket.AF_UNIX:
+            # asyncio does this only for sockets that were made with the protocol's number; without it the first words
+            # of an answer wait some 40 ms for the acknowledgement of its head.
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.app_state = {**self.app_state, TRANSPORT: transport}
 
 

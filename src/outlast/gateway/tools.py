@@ -117,9 +117,6 @@ class ToolServer:
         except (AttemptLost, TurnStopped) as over:
             self._door.close(str(over))
             run.failure = f"The turn is over: {over}."
-        except anyio.get_cancelled_exc_class():
-            run.failure = "The turn is over."
-            raise
         except Exception as error:
             log.exception("the tool %s of %s could not be run", name, self._door.attempt.session)
             run.failure = (
@@ -127,7 +124,7 @@ class ToolServer:
             )
         finally:
             self._runs.pop(harness_id, None)
-            run.ended.set()
+        run.ended.set()
 
 
 def _call_id(context: Context) -> str:

@@ -43,6 +43,7 @@ _NOT_PASSED: Final = frozenset(
     }
 )
 _JOINED: Final = "anthropic-beta"
+_NEAR: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 class NoCredential(Exception):
@@ -180,7 +181,10 @@ async def open_line(limits: Limits) -> AsyncGenerator[Line]:
     """Connections that are kept open between requests, without a limit on their number."""
     timeout = httpx.Timeout(limits.silence_s, connect=limits.connect_s, pool=limits.connect_s)
     pool = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60.0)
-    async with httpx.AsyncClient(timeout=timeout, limits=pool) as client:
+    # A proxy of the environment leads out into the world; it does not know this machine's own servers.
+    trusted = httpx.create_ssl_context()  # reads every authority's certificate: once is enough
+    near = {f"all://{name}": httpx.AsyncHTTPTransport(trusted, limits=pool) for name in _NEAR}
+    async with httpx.AsyncClient(verify=trusted, timeout=timeout, limits=pool, mounts=near) as client:
         # One client serves many sessions, and a cookie would tie them together.
         client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         yield Line(client)

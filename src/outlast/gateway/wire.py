@@ -130,6 +130,9 @@ class Http:
     async def _put(self, message: dict[str, Any]) -> None:
         if self.gone:
             raise ClientGone
+        if self._transport is not None and not self._transport.get_write_buffer_size():
+            await self._send(message)  # nothing waits to be taken, so this does not wait either
+            return
         with anyio.move_on_after(self._send_s) as waiting:
             await self._send(message)
         if waiting.cancelled_caught:
