@@ -143,6 +143,22 @@ async def test_headers_are_passed_on_without_the_token() -> None:
         assert "x-hop" not in response.headers
 
 
+async def test_a_proxy_of_the_environment_does_not_stand_between_servers_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = provider(*ANSWER)
+    async with said.serving():
+        with monkeypatch.context() as patched:
+            patched.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+            patched.setenv("NO_PROXY", "")
+            async with open_gateway(upstream=Open(said.base_url), clock=SystemClock()) as gateway:
+                patched.undo()
+                async with gateway.admit(MemoryAttempt(), PlainDialogue()) as door:
+                    headers = {"x-api-key": door.token}
+                    async with httpx.AsyncClient(base_url=door.base_url, headers=headers) as client:
+                        assert (await client.post("/v1/messages", json=HELLO)).status_code == 200
+
+
 async def test_the_credential_is_added_outside_the_harness(tmp_path: Path) -> None:
     said = provider(*ANSWER)
     file = tmp_path / "credentials.json"

@@ -148,7 +148,10 @@ class MemoryCalls:
         await self._gate.cross(Point.AFTER_OUTCOME, call=call)
         self._end(found, answer)
 
-    async def void_model(self, call: int, reason: str, usage: Usage | None = None) -> None:
+    async def void_model(
+        self, call: int, reason: str, usage: Usage | None = None, *, retry_after_s: float = 0.0
+    ) -> None:
+        self.retry_after_s = retry_after_s
         self._alive()
         found = self._find(call)
         found.voided.append((reason, usage))

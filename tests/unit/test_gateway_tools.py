@@ -1,8 +1,9 @@
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from mcp import ClientSession, MCPError
 from mcp.client.streamable_http import streamable_http_client
@@ -221,6 +222,20 @@ async def test_a_tool_that_runs_when_the_attempt_ends_is_cut_off() -> None:
             assert not attempt.calls.results
 
 
+async def test_a_client_that_waits_for_a_tool_when_the_attempt_ends_is_not_left_waiting() -> None:
+    bench = Bench()
+    bench.go_on = anyio.Event()
+    with anyio.fail_after(5):
+        async with (
+            stage(PROVIDER) as on,
+            anyio.create_task_group() as tasks,
+            on.gateway.admit(MemoryAttempt(bench.tools()), PlainDialogue()) as door,
+        ):
+            tasks.start_soon(_ask, on, door.token)
+            await until(lambda: bench.ran)
+
+
 async def _ask(on: Stage, token: str) -> None:
-    async with posting(on, call("note", {"text": "a"}, "t1"), token=token) as response:
-        await response.aread()
+    with suppress(httpx.HTTPError):
+        async with posting(on, call("note", {"text": "a"}, "t1"), token=token) as response:
+            assert b"noted" not in await response.aread()
