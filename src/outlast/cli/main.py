@@ -1,37 +1,52 @@
 """`outlast`: the group of commands."""
 
+import os
+from typing import Final
+
 import click
 
-from outlast.cli import act, look
-from outlast.cli.demo.command import demo
-from outlast.cli.doctor import doctor
-from outlast.cli.model_script import model_script
-from outlast.cli.run import run
-from outlast.cli.work import work
+from outlast.cli.lazy import LazyGroup
+
+COMMANDS: Final = {
+    "run": ("outlast.cli.run:run", "Have an agent carry out a prompt here, and watch it."),
+    "work": ("outlast.cli.work:work", "Claim ready sessions and advance them."),
+    "ls": ("outlast.cli.look:ls", "List the sessions, newest change first."),
+    "show": ("outlast.cli.look:show", "Show how a session stands, call by call."),
+    "follow": ("outlast.cli.look:follow", "Watch a session: what happened, then what comes."),
+    "log": ("outlast.cli.look:log", "Print every record of a session."),
+    "send": ("outlast.cli.act:send", "Send a session its next prompt."),
+    "steer": ("outlast.cli.act:steer", "Tell the running turn something."),
+    "cancel": ("outlast.cli.act:cancel", "End the open turn, also a stuck or diverged one."),
+    "rm": ("outlast.cli.act:rm", "Erase sessions for good."),
+    "doctor": ("outlast.cli.doctor:doctor", "Tell what is installed, tested and missing here."),
+    "demo": ("outlast.cli.demo.command:demo", "Watch a real Claude Code turn outlive three kill -9."),
+    "model-script": ("outlast.cli.model_script:model_script", "Serve a scripted model, to try things."),
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+EPILOG: Final = (
+    "Examples:",
+    '  outlast run claude-code "Add a pricing page and make its test pass"',
+    "  outlast ls",
+    "  outlast work",
+    "",
+    'Completion: eval "$(_OUTLAST_COMPLETE=bash_source outlast)" (or zsh_source, fish_source)',
+)
+
+
+@click.group(
+    cls=LazyGroup,
+    promises=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="\b\n" + "\n".join(EPILOG),
+)
 @click.version_option(package_name="outlast", prog_name="outlast")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Coding agents that outlast the process they run in.
 
-    Sessions live in a World (OUTLAST_WORLD, else a file in your data directory); workers advance them.
+    Sessions live in a World (OUTLAST_WORLD, else a file in your data directory); workers advance them. Kill one, and
+    another goes on from the last finished call.
     """
-
-
-for command in (
-    demo,
-    run,
-    work,
-    look.ls,
-    look.show,
-    look.log,
-    look.follow,
-    act.send,
-    act.steer,
-    act.cancel,
-    act.rm,
-    doctor,
-    model_script,
-):
-    main.add_command(command)
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
