@@ -1,34 +1,35 @@
 """`outlast work`: a worker, under its supervisor."""
 
 import os
-import signal
 import sys
-from collections.abc import Mapping
+from dataclasses import replace
+from typing import NoReturn
 
 import anyio
 import click
 
-from outlast.adapter import Agent
-from outlast.cli.agents import all_agents
-from outlast.cli.exits import Exit
-from outlast.cli.machine import machine_id
-from outlast.cli.options import Setup, perform, shared
-from outlast.cli.providers import upstream_of
+from outlast.cli.argv import SELF, worker_argv
+from outlast.cli.exits import guarded
+from outlast.cli.lazy import loaded
+from outlast.cli.options import SESSION, Setup, examples, setup_of, shared
+from outlast.cli.wishes import WorkerWish
 from outlast.engine.deadlines import claim_supervision
 from outlast.engine.processes import supervisor_argv
-from outlast.gateway import open_gateway
+from outlast.errors import WorldUnavailable
 from outlast.ids import new_id
-from outlast.worker import Worker, WorkerConfig, open_worker
+
+__all__ = ["work", "worker_argv"]
 
 
-@click.command()
+@click.command(epilog=examples("outlast work", "outlast work shop.agents:support --concurrency 4"))
 @click.argument("agents", nargs=-1, metavar="[MODULE:AGENT]...")
-@click.option("--session", "only", help="Advance this session and no other.")
+@click.option("--session", "only", type=SESSION, help="Advance this session and no other.")
 @click.option("--until-idle", is_flag=True, help="End when nothing is ready any more.")
 @click.option(
     "--concurrency", type=click.IntRange(1, 1000), help="Sessions at once, in place of the setting."
 )
 @click.option("--name", default="", help="A name for this worker, unique among those that live.")
+@click.option("--until-eof", is_flag=True, hidden=True, help="Drain when standard input ends.")
 @shared
 def work(
     agents: tuple[str, ...],
@@ -36,79 +37,42 @@ def work(
     until_idle: bool,
     concurrency: int | None,
     name: str,
+    until_eof: bool,
     world: str | None,
     json: bool,
 ) -> None:
     """Claim ready sessions and advance them, until SIGTERM or Ctrl-C.
 
     Built-in agents (claude-code …) need not be named; your own are, as MODULE:AGENT. Any number of workers may run, on
-    any machine that reaches the World. On SIGTERM it claims nothing more, lets turns go on for `drain_s`, then hands
-    them over; on a second one it hands over at once.
+    any machine that reaches the World; one that is killed is followed by another. With `--json` the first line tells
+    the worker's id and process.
+
+    On SIGTERM it claims nothing more, lets turns go on for `drain_s` seconds, then hands them over; on a second one,
+    and on Ctrl-C, it hands over at once. Handing over costs no finished call.
     """
-    supervision = claim_supervision(os.environ)
+    wish = WorkerWish(agents, only, name or new_id("worker"), concurrency, until_idle, until_eof)
 
-    async def body(setup: Setup) -> int:
+    def body() -> int:
+        supervision = claim_supervision(os.environ)
+        setup = setup_of(world=world, json=json)
         if supervision is None:
-            _under_supervisor(setup)
-        config = WorkerConfig(
-            data=setup.settings.data,
-            machine=machine_id(setup.settings.data),
-            lease_s=setup.settings.lease_s,
-            concurrency=concurrency or setup.settings.concurrency,
-            supervision=supervision,
-            only=only,
-            name=name or new_id("worker"),
-        )
-        return await _work(setup, all_agents(agents), config, until_idle=until_idle)
+            _become_supervisor(setup)
+        serve = loaded("outlast.cli.worker:serve")
+        return anyio.run(serve, setup, replace(wish, supervision=supervision))
 
-    perform(body, world=world, json=json)
+    guarded(body, json=json)
 
 
-def _under_supervisor(setup: Setup) -> None:
-    """Become the supervisor of this very command; does not return."""
+def _become_supervisor(setup: Setup) -> NoReturn:
+    """Start over as the child of a supervisor, which takes this process's place."""
     locks = setup.settings.data / "locks"
-    locks.mkdir(parents=True, exist_ok=True, mode=0o700)
-    again = [sys.executable, "-m", "outlast.cli", *sys.argv[1:]]
-    argv = supervisor_argv(again, lock=locks / new_id("worker"), ttl_s=setup.settings.lease_s + 20.0)
-    os.execv(argv[0], argv)  # noqa: S606 - the supervisor takes this process's place
-
-
-async def _work(setup: Setup, agents: Mapping[str, Agent], config: WorkerConfig, *, until_idle: bool) -> int:
-    setup.settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    upstream = upstream_of(setup.settings, os.environ)
-    async with (
-        setup.world() as world,
-        open_gateway(upstream=upstream, clock=config.clock) as gateway,
-        open_worker(world, agents, gateway, config) as worker,
-    ):
-        setup.say(
-            {"worker": worker.id, "pid": os.getpid(), "world": world.name, "agents": sorted(agents)},
-            f"worker {worker.id} on {world.name}, agents: {', '.join(sorted(agents))}",
-        )
-        sys.stdout.flush()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_drain_on_signal, worker, setup.settings.drain_s)
-            await worker.work(until_idle=until_idle)
-            tasks.cancel_scope.cancel()
-    return Exit.UNAVAILABLE if worker.lost else Exit.OK
-
-
-async def _drain_on_signal(worker: Worker, drain_s: float) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for number in signals:
-            if worker.draining or number == signal.SIGINT:
-                worker.hand_over()
-            else:
-                click.echo(
-                    f"draining {worker.running} sessions for {drain_s:g} s; once more hands over", err=True
-                )
-                worker.drain()
-            with anyio.move_on_after(drain_s):
-                async for _ in signals:
-                    break
-            worker.hand_over()
-
-
-def worker_argv(*arguments: str) -> list[str]:
-    """The command line of a worker, for those who start one as a process of its own."""
-    return [sys.executable, "-m", "outlast.cli", "work", *arguments]
+    try:
+        locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise WorldUnavailable(
+            world=f"The data directory {setup.settings.data}", reason=str(error)
+        ) from error
+    argv = supervisor_argv(
+        [*SELF, *sys.argv[1:]], lock=locks / new_id("worker"), ttl_s=setup.settings.lease_s + 20.0
+    )
+    os.execv(argv[0], argv)  # noqa: S606 - no shell is the point

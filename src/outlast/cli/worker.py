@@ -1,0 +1,98 @@
+"""The worker behind `outlast work`, in the process that its supervisor started."""
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+
+import anyio
+import click
+
+from outlast.adapter import Agent
+from outlast.cli.agents import all_agents
+from outlast.cli.exits import Exit
+from outlast.cli.machine import machine_id
+from outlast.cli.options import Setup
+from outlast.cli.providers import upstream_of
+from outlast.cli.wishes import WorkerWish
+from outlast.gateway import open_gateway
+from outlast.ids import new_id
+from outlast.worker import Worker, WorkerConfig, open_worker
+
+
+async def serve(setup: Setup, wish: WorkerWish) -> int:
+    """Work until told to end. Returns the exit code."""
+    agents = all_agents(wish.agents)
+    data = setup.settings.data
+    config = WorkerConfig(
+        data=data,
+        machine=machine_id(data),
+        lease_s=setup.settings.lease_s,
+        concurrency=wish.concurrency or setup.settings.concurrency,
+        supervision=wish.supervision,
+        clock=setup.clock,
+        only=wish.only,
+        name=wish.name or new_id("worker"),
+    )
+    # From here on a signal ends the worker in good order, also one that comes before it is ready.
+    with anyio.open_signal_receiver(*_signals()) as signals:
+        return await _work(setup, agents, config, wish, signals)
+
+
+async def _work(
+    setup: Setup,
+    agents: Mapping[str, Agent],
+    config: WorkerConfig,
+    wish: WorkerWish,
+    signals: AsyncIterator[signal.Signals],
+) -> int:
+    upstream = upstream_of(setup.settings, os.environ)
+    async with (
+        setup.world() as world,
+        open_gateway(upstream=upstream, clock=config.clock) as gateway,
+        open_worker(world, agents, gateway, config) as worker,
+    ):
+        _hello(setup, worker, world.name, agents)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_listen, worker, signals, setup.settings.drain_s)
+            if wish.until_eof:
+                tasks.start_soon(_drain_at_eof, worker)
+            await worker.work(until_idle=wish.until_idle)
+            tasks.cancel_scope.cancel()
+    return Exit.UNAVAILABLE if worker.lost else Exit.OK
+
+
+def _hello(setup: Setup, worker: Worker, world: str, agents: Mapping[str, Agent]) -> None:
+    names = sorted(agents)
+    value = {"worker": worker.id, "pid": os.getpid(), "world": world, "agents": names}
+    try:
+        setup.say(value, f"worker {worker.id} on {world}, agents: {', '.join(names)}")
+    except BrokenPipeError:
+        return  # whoever started it does not care; it works all the same
+
+
+def _signals() -> list[signal.Signals]:
+    wanted = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+    # Under nohup a lost terminal is no reason to end.
+    return [
+        number
+        for number in wanted
+        if signal.getsignal(number) is not signal.SIG_IGN or number != signal.SIGHUP
+    ]
+
+
+async def _listen(worker: Worker, signals: AsyncIterator[signal.Signals], drain_s: float) -> None:
+    first = await anext(signals)
+    if first == signal.SIGTERM:
+        worker.drain()
+        said = f"outlast: draining {worker.running} sessions for {drain_s:g} s; once more hands over"
+        click.echo(said, err=True)
+        with anyio.move_on_after(drain_s):
+            await anext(signals)
+    worker.hand_over()
+
+
+async def _drain_at_eof(worker: Worker) -> None:
+    # Nobody writes to it, so readable means ended.
+    await anyio.wait_readable(sys.stdin)
+    worker.drain()
