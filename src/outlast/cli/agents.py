@@ -2,14 +2,22 @@
 
 import importlib
 import sys
-from collections.abc import Mapping
-from importlib.metadata import entry_points
+from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Final
+
+import click
 
 from outlast.adapter import Adapter, Agent
-from outlast.errors import BadInput, HarnessMissing, NotFound
+from outlast.errors import BadInput, HarnessError, HarnessMissing, NotFound
 
-GROUP = "outlast.adapters"
+GROUP: Final = "outlast.adapters"
+
+
+def built_in_names() -> list[str]:
+    """The names of all built-in agents, installed or not."""
+    return sorted(entry_points(group=GROUP).names)
 
 
 def built_in(name: str) -> Agent:
@@ -18,18 +26,28 @@ def built_in(name: str) -> Agent:
     Raises:
         NotFound: there is no such harness.
         HarnessMissing: its packages are not installed.
+        HarnessError: its adapter cannot be loaded.
     """
-    for point in entry_points(group=GROUP):
-        if point.name == name:
-            try:
-                adapter: Adapter = point.load()()
-            except ImportError as error:
-                raise HarnessMissing(
-                    harness=name, install=f"pip install 'outlast[{name}]' ({error.name} is missing)"
-                ) from error
-            return Agent(name, adapter)
-    known = ", ".join(sorted(point.name for point in entry_points(group=GROUP)))
-    raise NotFound(detail=f"There is no agent {name!r}. Built in are: {known}. Your own: module:object.")
+    points = entry_points(group=GROUP)
+    if name not in points.names:
+        known = ", ".join(built_in_names())
+        raise NotFound(detail=f"There is no agent {name!r}. Built in are: {known}. Your own: MODULE:AGENT.")
+    return Agent(name, _adapter(points[name]))
+
+
+def _adapter(point: EntryPoint) -> Adapter:
+    try:
+        return point.load()()
+    except ModuleNotFoundError as error:
+        install = f"pip install 'outlast[{point.name}]' ({error.name} is missing)"
+        raise HarnessMissing(harness=point.name, install=install) from error
+    except HarnessError:
+        raise
+    except Exception as error:
+        # Anybody may register an adapter; a broken one must not take the others along.
+        raise HarnessError(
+            harness=point.name, reason=f"its adapter {point.value} cannot be loaded: {error!r}"
+        ) from error
 
 
 def of_application(reference: str) -> Agent:
@@ -39,8 +57,8 @@ def of_application(reference: str) -> Agent:
         BadInput: it cannot be imported or is no `Agent`.
     """
     module, colon, attribute = reference.partition(":")
-    if not colon:
-        raise BadInput(detail=f"{reference!r} is not module:object. Example: shop.agents:support")
+    if not (colon and module and attribute):
+        raise BadInput(detail=f"{reference!r} is not MODULE:AGENT. Example: shop.agents:support")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -48,21 +66,40 @@ def of_application(reference: str) -> Agent:
         found: object = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise BadInput(detail=f"{reference!r} cannot be loaded: {error}") from error
+    except Exception as error:
+        # The application's own code runs here; whatever it raises, the person needs to know where.
+        raise BadInput(detail=f"{reference!r} cannot be loaded: {type(error).__name__}: {error}") from error
     if not isinstance(found, Agent):
-        raise BadInput(detail=f"{reference!r} is {type(found).__name__}, not an outlast.Agent.")
+        raise BadInput(detail=f"{reference!r} is of type {type(found).__name__}, not an outlast.Agent.")
     return found
 
 
-def all_agents(references: tuple[str, ...]) -> Mapping[str, Agent]:
-    """Every built-in agent that is installed, and the application's named ones."""
+def agent_of(reference: str) -> Agent:
+    """A built-in agent by its name, or an application's by `module:object`.
+
+    Raises:
+        NotFound, BadInput, HarnessError
+    """
+    return of_application(reference) if ":" in reference else built_in(reference)
+
+
+def all_agents(references: Iterable[str]) -> Mapping[str, Agent]:
+    """Every built-in agent that can run here, and the application's named ones.
+
+    Raises:
+        BadInput: a named one cannot be loaded.
+    """
     agents: dict[str, Agent] = {}
-    for point in entry_points(group=GROUP):
+    for name in built_in_names():
         try:
-            agents[point.name] = built_in(point.name)
+            agent = built_in(name)
+            agent.adapter.check()  # one that is offered and cannot run would take sessions from workers that can
         except HarnessMissing:
             continue
+        except HarnessError as error:
+            click.echo(f"outlast: not offered: {error}", err=True)
+            continue
+        agents[name] = agent
     for reference in references:
         agent = of_application(reference)
         agents[agent.name] = agent

@@ -4,19 +4,23 @@ import os
 import platform
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from collections.abc import AsyncGenerator
+from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 import apsw
 import click
 import msgspec
 
-from outlast.cli.agents import GROUP, built_in
+from outlast.cli.agents import built_in, built_in_names
 from outlast.cli.exits import Exit
 from outlast.cli.options import Setup, perform, shared
-from outlast.cli.providers import describe
+from outlast.cli.providers import NO_CREDENTIAL, describe
 from outlast.engine.pidns import can_use_pid_namespace
+from outlast.engine.processes import start_supervised
 from outlast.errors import OutlastError
+from outlast.gateway.upstream import ANTHROPIC
+from outlast.ids import new_id
 
 State = Literal["ok", "warning", "missing"]
 _MARK = {"ok": ("●", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
@@ -34,29 +38,38 @@ class Finding(msgspec.Struct, frozen=True):
 @click.command()
 @shared
 def doctor(world: str | None, json: bool) -> None:
-    """Tell what is installed, which versions are tested, what is missing and how to get it."""
+    """Tell what is installed, which versions are tested, what is missing and how to get it.
+
+    It changes nothing, but makes the World and the data directory if there are none. The exit status is 4 if
+    something is missing without which no turn can be advanced.
+    """
 
     async def body(setup: Setup) -> int:
-        findings = [
-            _platform(),
-            _python(),
-            await _world(setup),
-            await _pid_namespace(),
-            _disk(setup),
-            *_harnesses(),
-        ]
-        findings.append(Finding("model provider", "ok", describe(setup.settings, os.environ)))
-        for finding in findings:
-            if json:
-                click.echo(msgspec.json.encode(finding).decode())
-                continue
-            mark, colour = _MARK[finding.state]
-            click.echo(f"{click.style(mark, fg=colour)} {finding.what:16} {finding.detail}")
-            if finding.hint:
-                click.echo(f"  {'':16} {finding.hint}")
-        return Exit.UNAVAILABLE if any(finding.state == "missing" for finding in findings) else Exit.OK
+        missing = False
+        async for finding in _findings(setup):
+            missing = missing or finding.state == "missing"
+            setup.say(finding, _text(finding))
+        return Exit.UNAVAILABLE if missing else Exit.OK
 
     perform(body, world=world, json=json)
+
+
+async def _findings(setup: Setup) -> AsyncGenerator[Finding]:
+    yield _platform()
+    yield _python()
+    yield await _world(setup)
+    yield _disk(setup)
+    yield await _supervisor(setup)
+    yield await _pid_namespace()
+    for name in built_in_names():
+        yield _harness(name)
+    yield _provider(setup)
+
+
+def _text(finding: Finding) -> str:
+    mark, colour = _MARK[finding.state]
+    hint = f"\n  {'':16} {finding.hint}" if finding.hint else ""
+    return f"{click.style(mark, fg=colour)} {finding.what:16} {finding.detail}{hint}"
 
 
 def _platform() -> Finding:
@@ -86,7 +99,22 @@ async def _world(setup: Setup) -> Finding:
             await opened.list(limit=1)
             return Finding("world", "ok", f"{opened.name} ({', '.join(sorted(opened.capabilities))})")
     except OutlastError as error:
-        return Finding("world", "missing", setup.settings.world_url, str(error))
+        return Finding("world", "missing", "cannot be used", str(error))
+
+
+async def _supervisor(setup: Setup) -> Finding:
+    """Whether what a worker starts can be killed and proved dead here: by doing it."""
+    locks = setup.settings.data / "locks"
+    lock = locks / new_id("doctor")
+    try:
+        locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+        async with await start_supervised([sys.executable, "-c", ""], lock=lock, ttl_s=10.0) as process:
+            await process.wait()
+        return Finding("supervisor", "ok", "kills what a worker started, and proves it dead")
+    except (OutlastError, OSError) as error:
+        return Finding("supervisor", "missing", str(error), "Without it no turn is advanced here.")
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 async def _pid_namespace() -> Finding:
@@ -108,20 +136,24 @@ def _disk(setup: Setup) -> Finding:
     )
 
 
-def _harnesses() -> list[Finding]:
-    return [_harness(point.name) for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
-
-
 def _harness(name: str) -> Finding:
     try:
         adapter = built_in(name).adapter
         warnings = adapter.check()
         versions = ", ".join(f"{what} {number}" for what, number in adapter.versions().items())
     except OutlastError as error:
-        return Finding(name, "warning", "not installed", str(error))
+        return Finding(name, "warning", "cannot run here", str(error))
     if warnings:
         return Finding(name, "warning", versions, " ".join(warnings))
     return Finding(name, "ok", versions)
+
+
+def _provider(setup: Setup) -> Finding:
+    said = describe(setup.settings, os.environ)
+    if said == f"{ANTHROPIC} with {NO_CREDENTIAL}":
+        hint = "Set ANTHROPIC_API_KEY, or log in with Claude Code once."
+        return Finding("model provider", "warning", said, hint)
+    return Finding("model provider", "ok", said)
 
 
 def _version(package: str) -> str:

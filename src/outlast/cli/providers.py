@@ -1,10 +1,26 @@
 """Chooses where model requests go and with which credential, from the environment."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from outlast.gateway.upstream import ApiKey, Bearer, Login, Open, Upstream
+from outlast.gateway.upstream import ApiKey, Bearer, Login, Open, Target, Upstream
 from outlast.settings import Settings
+
+NO_CREDENTIAL: Final = "no credential"
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthToken:
+    """A subscription's token, as `claude setup-token` gives it."""
+
+    token: str = field(repr=False)
+    base_url: str
+
+    async def target(self, dialect: str, session: str) -> Target:
+        headers = {"authorization": f"Bearer {self.token}", "anthropic-beta": "oauth-2025-04-20"}
+        return Target(self.base_url.rstrip("/"), headers)
 
 
 def upstream_of(settings: Settings, environ: Mapping[str, str]) -> Upstream:
@@ -13,24 +29,37 @@ def upstream_of(settings: Settings, environ: Mapping[str, str]) -> Upstream:
     In this order: `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` (a proxy's bearer token), `CLAUDE_CODE_OAUTH_TOKEN` or
     the login in the user's `~/.claude` (a subscription), else no credential at all, for servers that want none.
     """
-    base_url = environ.get("ANTHROPIC_BASE_URL") or settings.anthropic_base_url
-    if key := environ.get("ANTHROPIC_API_KEY"):
-        return ApiKey(key, base_url)
-    if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
-        return Bearer(token, base_url)
-    if token := environ.get("CLAUDE_CODE_OAUTH_TOKEN"):
-        return Bearer(token, base_url)
-    login = Path(environ.get("HOME", "~")).expanduser() / ".claude" / ".credentials.json"
-    if login.is_file():
-        return Login(login, base_url)
-    return Open(base_url)
+    return _choose(settings, environ)[0]
 
 
 def describe(settings: Settings, environ: Mapping[str, str]) -> str:
-    """A line for `doctor`: what would be used."""
-    upstream = upstream_of(settings, environ)
-    base_url = environ.get("ANTHROPIC_BASE_URL") or settings.anthropic_base_url
-    kind = {ApiKey: "an API key", Bearer: "a bearer token", Login: "the login in ~/.claude"}.get(
-        type(upstream), "no credential"
-    )
+    """A line for `doctor`: what would be used, without the secret."""
+    _, base_url, kind = _choose(settings, environ)
     return f"{base_url} with {kind}"
+
+
+def _choose(settings: Settings, environ: Mapping[str, str]) -> tuple[Upstream, str, str]:
+    base_url = _base_url(settings, environ)
+    if key := environ.get("ANTHROPIC_API_KEY"):
+        return ApiKey(key, base_url), base_url, "ANTHROPIC_API_KEY"
+    if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
+        return Bearer(token, base_url), base_url, "ANTHROPIC_AUTH_TOKEN"
+    if token := environ.get("CLAUDE_CODE_OAUTH_TOKEN"):
+        return OAuthToken(token, base_url), base_url, "CLAUDE_CODE_OAUTH_TOKEN"
+    login = _login(environ)
+    if login.is_file():
+        return Login(login, base_url), base_url, f"the login in {login.parent}"
+    return Open(base_url), base_url, NO_CREDENTIAL
+
+
+def _base_url(settings: Settings, environ: Mapping[str, str]) -> str:
+    """Ours where it was set; else the one that the harness's own users set."""
+    default = Settings().anthropic_base_url
+    if settings.anthropic_base_url != default:
+        return settings.anthropic_base_url
+    return environ.get("ANTHROPIC_BASE_URL") or default
+
+
+def _login(environ: Mapping[str, str]) -> Path:
+    directory = environ.get("CLAUDE_CONFIG_DIR") or Path(environ.get("HOME", "~")).expanduser() / ".claude"
+    return Path(directory) / ".credentials.json"
