@@ -1,160 +1,262 @@
-"""Draws a turn on the terminal as it happens, so that no sentence stands there twice.
+"""Draws a turn as it happens, so that no sentence stands there twice.
 
 What is settled is printed once and for good. What is still open is drawn in a live region below it, which is drawn
 anew when a call is retracted or another worker takes over. Without a terminal only what is settled is printed.
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final, Self
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from outlast.cli.exits import Exit
-from outlast.cli.text import arguments_text, short, tokens
+from outlast.cli.text import (
+    COLOUR,
+    MARK,
+    age,
+    answer_text,
+    arguments_text,
+    dollars,
+    payload_text,
+    plain,
+    short,
+    tokens,
+)
+from outlast.clock import Clock, SystemClock
+from outlast.records import Usage
 from outlast.records.events import Event
-from outlast.session import Session
 from outlast.watch import CallView, Screen
 
-_MARK = {"ok": "●", "error": "✗", "in_doubt": "?", "interrupted": "↷", "cancelled": "○"}
-_COLOUR = {"ok": "green", "error": "red", "in_doubt": "yellow", "interrupted": "yellow", "cancelled": "dim"}
-_LIVE_LINES = 8
+_LIVE_CALLS: Final = 6
+_LIVE_LINES: Final = 4
+"""Of each open call, its newest ones."""
+_REDRAW_S: Final = 0.05
+
+
+class Terminal(Console):
+    """A console that leaves it to the command what a broken pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 @dataclass
+class _Turn:
+    """What the live region says of the turn beside its calls."""
+
+    attempts: int = 1
+    open: bool = False
+    at_s: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+
+
 class Printer:
-    """Prints the events of one session."""
+    """Prints the events of one session. A context: the live region lasts as long as it does."""
 
-    title: str = ""
-    console: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
-    seen: Callable[[Event], None] = lambda event: None  # noqa: ARG005 - somebody else who watches
-
-    def __post_init__(self) -> None:
+    def __init__(self, console: Console | None = None, *, clock: Clock | None = None, hint: str = "") -> None:
+        self.console = console or Terminal(highlight=False, soft_wrap=True)
         self.screen = Screen()
+        self._clock = clock or SystemClock()
+        self._hint = hint
+        self._turn = _Turn()
         self._arguments: dict[int, str] = {}
-        self._live = Live(console=self.console, transient=True, refresh_per_second=12, auto_refresh=False)
-        self._attempts = 0
+        self._since: dict[int, float] = {}
+        self._waiting: list[Text] | None = None
+        self._drawn_s = 0.0
+        # FORCE_COLOR makes rich take a file for a terminal; colours may go there, a region that moves may not.
+        self.live = (
+            self.console.is_terminal and self.console.file.isatty() and not self.console.is_dumb_terminal
+        )
+        self._region = Live(
+            console=self.console,
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=sys.stderr.isatty(),
+        )
 
-    def __enter__(self) -> "Printer":
-        if self.console.is_terminal:
-            self._live.start()
+    def __enter__(self) -> Self:
+        if self.live:
+            self._region.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.console.is_terminal:
-            self._live.update(Text(""), refresh=True)
-            self._live.stop()
+        if self.live:
+            self._erase()
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Make room for a question: while it lasts nothing is drawn, and what is settled waits."""
+        if self.live:
+            self._erase()
+        self._waiting = []
+        try:
+            yield
+        finally:
+            waiting, self._waiting = self._waiting, None
+            for line in waiting:
+                self.console.print(line)
+            if self.live:
+                self._region.start()
+                self._draw()
+
+    def note(self, text: str) -> None:
+        """A line about the watching itself: on a terminal above the live region, else on standard error."""
+        if self.live:
+            self._print(Text(f"  {plain(text)}", "bright_black"))
+        else:
+            sys.stderr.write(f"{plain(text)}\n")
 
     def apply(self, event: Event) -> None:
         """Take in one event and draw."""
-        self.seen(event)
         self.screen.apply(event)
-        if event.kind == "call.opened":
-            self._arguments[event.call] = arguments_text(event.payload)
+        self._remember(event)
         line = self._line(event)
         if line is not None:
-            self.console.print(line)
-        if self.console.is_terminal:
-            self._live.update(self._open_calls(), refresh=True)
+            self._print(line)
+        if line is not None or self._clock.elapsed() - self._drawn_s >= _REDRAW_S:
+            self._draw()
 
-    def _line(self, event: Event) -> Text | None:
+    def tick(self) -> None:
+        """Draw what has changed with time alone."""
+        self._draw()
+
+    def _print(self, line: Text) -> None:
+        if self._waiting is None:
+            self.console.print(line)
+        else:
+            self._waiting.append(line)
+
+    def _draw(self) -> None:
+        if self.live and self._waiting is None:
+            self._drawn_s = self._clock.elapsed()
+            self._region.update(self._open_calls(), refresh=True)
+
+    def _erase(self) -> None:
+        self._region.update(Text(""), refresh=True)
+        self._region.stop()
+
+    def _remember(self, event: Event) -> None:
+        turn = self._turn
         match event.kind:
-            case "attempt.opened":
-                self._attempts += 1
-                worker = event.facts.get("worker", "?")
-                return (
-                    Text(f"  ▸ attempt {self._attempts} by {worker}", "dim") if self._attempts > 1 else None
-                )
             case "turn.opened":
-                return Text(f"turn {event.turn}", "bold")
+                self._turn = _Turn(open=True, at_s=event.at_s)
+            case "turn.settled":
+                turn.open = False
+                self.screen.calls.clear()
+                self._arguments.clear()
+                self._since.clear()
+            case "attempt.opened":
+                turn.attempts += turn.open
+            case "call.opened":
+                self._arguments[event.call] = arguments_text(event.payload)
+                self._since[event.call] = event.at_s
+            case "call.started":
+                self._since[event.call] = event.at_s
+            case "call.settled" | "call.retracted" if event.usage is not None:
+                turn.usage = turn.usage + event.usage
+            case _:
+                pass
+
+    def _line(self, event: Event) -> Text | None:  # noqa: C901 - one arm per kind, nothing else
+        match event.kind:
+            case "attempt.opened" if self._turn.open:
+                worker = event.facts.get("worker", "?")
+                return Text(f"  ▸ attempt {self._turn.attempts} by {worker}", "bright_black")
+            case "turn.opened":
+                return Text(f"turn {event.turn}", "bold").append(f"  {_quoted(event)}", "not bold")
             case "call.settled":
                 return self._settled(event)
             case "call.retracted":
-                return Text(f"  ↶ model    asked again: {short(event.text)}", "dim")
+                return Text(f"  ↶ {self._name(event):8} {short(event.text, 200)}", "bright_black")
             case "call.verdict":
+                said = event.status.replace("_", " ")
                 return Text(
-                    f"  ? {self._name(event.call):8} verify says {event.status} {short(event.text)}", "dim"
+                    f"  ? {self._name(event):8} verify says {said} {short(event.text)}".rstrip(),
+                    "bright_black",
                 )
             case "steer.taken":
                 return Text(f"  » steer    {short(event.text)}", "cyan")
+            case "prompt.queued" if self._turn.open:
+                return Text(f"  » queued   {_quoted(event)}", "cyan")
             case "attempt.ended":
-                return Text(
-                    f"  ▪ attempt  {event.status.replace('_', ' ')} {short(event.text, 200)}", "yellow"
-                )
+                ended = f"  ▪ attempt  {event.status.replace('_', ' ')} {short(event.text, 300)}"
+                return Text(ended.rstrip(), "yellow")
             case "turn.parked":
                 evidence = msgspec.json.encode(event.facts).decode()
                 return Text(f"turn {event.turn} {event.status}: {short(evidence, 400)}", "yellow")
+            case "turn.released":
+                return Text(f"turn {event.turn} goes on", "bold")
             case "turn.settled":
                 spent = "" if event.usage is None else f" · {tokens(event.usage)}"
-                return Text(f"turn {event.turn} {event.status}{spent} {event.text}".rstrip(), "bold")
+                reason = f": {short(event.text, 500)}" if event.text else ""
+                return Text(f"turn {event.turn} {event.status}{spent}{reason}", "bold")
+            case "gap":
+                return Text(
+                    "  … some text of an open call was dropped; its result will be whole", "bright_black"
+                )
             case _:
                 return None
 
     def _settled(self, event: Event) -> Text:
         view = self.screen.calls[event.call]
         took = f"{float(event.facts.get('duration_s', 0.0)):.1f} s"
-        mark = Text(f"  {_MARK.get(event.status, '●')} ", _COLOUR.get(event.status, ""))
-        lane = "" if view.lane in {"", "main"} else f"[{view.lane}] "
-        if view.kind == "model":
-            said = answer_text(event)
-            line = mark.append(
-                f"{lane}{'model':8} {took:>7}   {tokens(event.usage) if event.usage else ''}", ""
-            )
-            return line.append(f"\n    {said}", "italic") if said else line
-        text = self._arguments.get(event.call, "")
-        note = "" if event.status == "ok" else f"   {event.status.replace('_', ' ')}"
-        return mark.append(f"{lane}{view.name:8} {took:>7}   {text}{note}", "")
+        line = Text("  ").append(f"{MARK.get(event.status, '●')} ", COLOUR.get(event.status, ""))
+        line.append(f"{_lane(view)}{self._name(event):8} {took:>7}   ")
+        note = "" if event.status == "ok" else event.status.replace("_", " ")
+        if _is_model(view, event):
+            line.append("   ".join(filter(None, [tokens(event.usage) if event.usage else "", note])))
+            said = answer_text(event).replace("\n", "\n    ")
+            line.append(f"\n    {said}" if said else "")
+        else:
+            why = short(payload_text(event.payload), 120) if event.status == "error" else ""
+            line.append("   ".join(filter(None, [self._arguments.get(event.call, ""), note, why])))
+        line.rstrip()
+        return line
 
-    def _name(self, call: int) -> str:
-        return self.screen.calls[call].name if call in self.screen.calls else str(call)
+    def _name(self, event: Event) -> str:
+        view = self.screen.calls.get(event.call)
+        if view is not None and view.kind:
+            return "model" if view.kind == "model" else short(view.name, 40)
+        return f"call {event.call}"  # watched from behind its beginning
 
-    def _open_calls(self) -> Text:
+    def _open_calls(self) -> Group:
         rows: list[str] = []
-        for view in self.screen.calls.values():
-            if view.settled is None:
+        if self._turn.open:
+            open_ones = [view for view in self.screen.calls.values() if view.settled is None]
+            for view in open_ones[-_LIVE_CALLS:]:
                 rows += self._open_call(view)
-        return Text("\n".join(rows[-_LIVE_LINES:]), "dim")
+            so_far = age(self._clock.now() - self._turn.at_s)
+            rows.append(
+                "   ".join(filter(None, [f"    {so_far}", dollars(self._turn.usage.cost_usd), self._hint]))
+            )
+        # One row each, cut at the edge: a region whose rows wrapped could not be erased whole.
+        return Group(*(Text(row, "bright_black", no_wrap=True, overflow="ellipsis") for row in rows))
 
     def _open_call(self, view: CallView) -> list[str]:
-        name = "model" if view.kind == "model" else view.name
+        model = view.kind == "model"
         shown = view.shown.get("text") or view.shown.get("output") or view.shown.get("thinking") or ""
-        tail = shown.rstrip().splitlines()[-3:]
+        tail = plain(shown[-4000:]).rstrip().splitlines()[-_LIVE_LINES:]
         width = max(20, self.console.width - 6)
-        return [
-            f"  ◌ {name:8} {self._arguments.get(view.call, '')}" if view.kind != "model" else f"  ◌ {name}",
-            *(f"    {line[-width:]}" for line in tail),
-        ]
+        took = age(self._clock.now() - self._since.get(view.call, self._clock.now()))
+        about = "" if model else self._arguments.get(view.call, "")
+        name = "model" if model else short(view.name, 40)
+        head = f"  ◌ {_lane(view)}{name:8} {took:>7}   {about}".rstrip()
+        return [head, *(f"    {line[-width:]}" for line in tail)]
 
 
-def answer_text(event: Event) -> str:
-    """The text of a model's answer, if it stands in the event."""
-    if event.payload.ref:
-        return ""
-    answer = event.payload.value()
-    if not isinstance(answer, dict):
-        return ""
-    if isinstance(answer.get("text"), str):
-        return answer["text"]
-    blocks = answer.get("content")
-    if not isinstance(blocks, list):
-        return ""
-    return "\n    ".join(
-        block["text"] for block in blocks if isinstance(block, dict) and block.get("type") == "text"
-    )
+def _lane(view: CallView) -> str:
+    return "" if view.lane in {"", "main"} else f"[{short(view.lane, 20)}] "
 
 
-def outcome_code(status: str) -> int:
-    """The exit code of a command that waits for a turn."""
-    return {"done": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.CANCELLED}.get(status, Exit.WAITING)
+def _is_model(view: CallView, event: Event) -> bool:
+    return view.kind == "model" or (not view.kind and event.usage is not None)
 
 
-async def follow_turn(session: Session, printer: Printer, after: str, *, until_settled: bool) -> int | None:
-    """Draw what comes; with `until_settled` until the turn ends or is parked."""
-    with printer:
-        async for event in session.follow(after):
-            printer.apply(event)
-            if until_settled and event.kind in {"turn.settled", "turn.parked"}:
-                return outcome_code(event.status)
-    return None
+def _quoted(event: Event) -> str:
+    return short(payload_text(event.payload), 80)

@@ -1,40 +1,48 @@
 """`outlast run`: begin a turn, or come back to the one that is open, and watch it here."""
 
 import re
-import signal
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
-import anyio.to_thread
 import click
-import msgspec
 
 from outlast.adapter import Agent
-from outlast.cli.agents import built_in, of_application
+from outlast.cli.agents import agent_of
+from outlast.cli.attended import Attended, attend
 from outlast.cli.exits import Exit
 from outlast.cli.machine import machine_id
-from outlast.cli.options import Setup, perform, shared
-from outlast.cli.printer import Printer, outcome_code
-from outlast.cli.work import worker_argv
-from outlast.errors import BadInput
+from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
+from outlast.codec import decode_input, unsqueeze
+from outlast.errors import NotFound, Refused, SessionExists, SessionUnknown, TurnUnknown
 from outlast.ids import check_session_id, new_id
-from outlast.records.events import Event
+from outlast.records import Prompt, Steer
 from outlast.session import Session, Turn
 from outlast.workspaces.local import local
 from outlast.world import World
 
+DIRECTORY = "directory"
+"""The label of a session that `run` opened: where it works."""
 
-@click.command()
+
+@click.command(
+    epilog=examples(
+        'outlast run claude-code "Add a pricing page and make its test pass"',
+        "outlast run claude-code                      # after a crash, in the same directory",
+        'outlast run claude-code "Now the changelog" --session pricing-3f2a',
+    )
+)
 @click.argument("agent")
 @click.argument("prompt", required=False)
-@click.option("--session", "name", help="The session's id; by default made from the prompt.")
-@click.option("--model", help="The model that the harness asks for.")
-@click.option("--cwd", type=click.Path(exists=True, file_okay=False), default=".", help="Where it works.")
+@click.option(
+    "--session", "name", type=SESSION, help="The session's id; by default a new one, made from the prompt."
+)
+@click.option("--model", help="The model that the harness of a new session asks for.")
+@click.option(
+    "--cwd",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where a new session works; by default here.",
+)
 @click.option("--detach", is_flag=True, help="Only begin; some `outlast work` carries it out.")
 @shared
 def run(
@@ -42,30 +50,36 @@ def run(
     prompt: str | None,
     name: str | None,
     model: str | None,
-    cwd: str,
+    cwd: Path | None,
     detach: bool,
     world: str | None,
     json: bool,
 ) -> None:
-    """Have AGENT carry out PROMPT in the current directory, and show it as it happens.
+    """Have AGENT carry out PROMPT here, and show it as it happens.
 
-    AGENT is `claude-code` or MODULE:AGENT of your own. Without PROMPT, an open turn of --session is resumed and shown.
-    Ctrl-C asks whether to detach (it goes on with `outlast work`) or to cancel the turn.
+    AGENT is `claude-code` or MODULE:AGENT of your own; PROMPT may be `-`, for standard input. Without PROMPT, what is
+    open is carried on: of --session, or of the newest session with an open turn in this directory.
+
+    Kill it, and the turn stays open; closing the terminal lets it go on in the background. Ctrl-C asks whether to
+    detach (it goes on with `outlast work`), to cancel the turn, or to go on watching. If another worker advances the
+    session already, this only watches.
+
+    The exit status is 0 if the turn was done, 1 failed, 6 cancelled, 7 it waits for a person, 8 detached.
     """
 
     async def body(setup: Setup) -> int:
-        found = of_application(agent) if ":" in agent else built_in(agent)
+        found = agent_of(agent)
         for warning in found.adapter.check():
             click.secho(f"outlast: {warning}", fg="yellow", err=True)
+        wish = Wish(found, name, None if prompt is None else given(prompt), cwd, model)
         async with setup.world() as opened:
-            wish = Wish(found, name, prompt, Path(cwd), {"model": model} if model else {})
-            session, begun = await _open(setup, opened, wish)
+            session, turns = await _open(setup, opened, wish)
+            attended = Attended(session, turns, agent, _title(found, await _directory(session)))
             if detach:
-                setup.say(
-                    {"session": session.id, "input": begun.input if begun else None}, _come_back(session.id)
-                )
+                answer = {"session": session.id, "input": turns[-1].input, "status": "detached"}
+                setup.say(answer, f"session {session.id}\n{attended.come_back}")
                 return Exit.OK
-            return await _watch(setup, session, begun, agent)
+            return await attend(setup, attended)
 
     perform(body, world=world, json=json)
 
@@ -77,133 +91,127 @@ class Wish:
     agent: Agent
     name: str | None
     prompt: str | None
-    cwd: Path
-    settings: Mapping[str, str]
+    cwd: Path | None
+    model: str | None
+
+    @property
+    def directory(self) -> Path:
+        return self.cwd or Path()
 
 
-async def _open(setup: Setup, world: World, wish: Wish) -> tuple[Session, Turn | None]:
-    """The session to watch, and the turn that was begun in it, if one was."""
+async def _open(setup: Setup, world: World, wish: Wish) -> tuple[Session, list[Turn]]:
+    """The session, and the turns to watch, in their order: the one that was begun is the last."""
+    machine = machine_id(setup.settings.data)
     if wish.prompt is None:
-        if wish.name is None:
-            raise BadInput(detail="Give a PROMPT to begin with, or --session to come back to.")
-        return await Session.find(world, wish.name), None
-    session_id = check_session_id(wish.name or session_name(wish.prompt))
-    session = await Session.open(
+        name = wish.name or await _newest_open(world, wish, machine)
+        session = await _come_back(world, name, wish)
+        turns = await _left(session)
+        if not turns:
+            raise TurnUnknown(session=session.id, turn="open")
+        return session, turns
+    if wish.name is not None and await _exists(world, wish.name):
+        session = await _come_back(world, wish.name, wish)
+    else:
+        session = await _begin(setup, world, wish, machine)
+    before = await session.state()
+    turn = await session.send(wish.prompt)
+    running = [] if before.turn is None else [Turn(session, before.turn.input)]
+    return session, [*running, turn]
+
+
+async def _begin(setup: Setup, world: World, wish: Wish, machine: str) -> Session:
+    name = check_session_id(wish.name) if wish.name else await _fresh_name(world, wish.prompt or "")
+    workspace = local(wish.directory, host=machine)
+    settings: Mapping[str, str] = {"model": wish.model} if wish.model else {}
+    return await Session.open(
         world,
-        session_id,
+        name,
         agent=wish.agent,
-        workspace=local(wish.cwd, host=machine_id(setup.settings.data)),
-        home=setup.settings.data.absolute() / "homes" / session_id,
-        settings=wish.settings,
+        workspace=workspace,
+        home=setup.settings.data.absolute() / "homes" / name,
+        settings=settings,
+        labels={DIRECTORY: workspace.cwd},
     )
-    return session, await session.send(wish.prompt)
+
+
+async def _exists(world: World, name: str) -> bool:
+    try:
+        await Session.find(world, name)
+    except SessionUnknown:
+        return False
+    return True
+
+
+async def _fresh_name(world: World, prompt: str) -> str:
+    while True:
+        name = session_name(prompt)
+        try:
+            if not await _exists(world, name):
+                return name
+        except Refused:
+            continue  # it was erased or has moved
 
 
 def session_name(prompt: str) -> str:
-    """A readable id: the first words of the prompt and four random characters."""
-    words = re.findall(r"[a-z0-9]+", prompt.lower())
+    """A readable id: the first telling words of the prompt and four random characters."""
+    words = re.findall(r"[a-z0-9]+", prompt[:2000].lower())
     telling = [word for word in words if len(word) > 3][:2] or words[:2] or ["session"]
-    return f"{'-'.join(telling)[:40]}-{new_id('')[1:5]}"
+    return f"{'-'.join(word[:20] for word in telling)}-{new_id('')[1:5]}"
 
 
-async def _watch(setup: Setup, session: Session, begun: Turn | None, agent: str) -> int:
-    """Show the session until its turn ends, with a worker of our own beside."""
-    title = await _title(session, agent)
-    if not setup.json:
-        click.echo(title)
-    stop = anyio.Event()
-    result = [int(Exit.DETACHED)]
-    async with _worker(setup, session, agent), anyio.create_task_group() as tasks:
-        tasks.start_soon(_ask_on_interrupt, setup, session, stop)
-
-        async def show() -> None:
-            result[0] = await _show(setup, session, begun)
-            stop.set()
-
-        tasks.start_soon(show)
-        await stop.wait()
-        tasks.cancel_scope.cancel()
-    if result[0] in {Exit.DETACHED, Exit.WAITING} and not setup.json:
-        click.echo(_come_back(session.id))
-    return result[0]
+async def _newest_open(world: World, wish: Wish, machine: str) -> str:
+    """The newest session of this agent with an open turn that works in this directory of this machine."""
+    directory = local(wish.directory, host=machine)
+    after = None
+    while True:
+        page = await world.list(after=after, labels={DIRECTORY: directory.cwd})
+        for head in page.sessions:
+            fits = head.agent == wish.agent.name and head.placement == directory.placement
+            if fits and (head.turn_open or head.waiting_inputs):
+                return head.session
+        after = page.next
+        if after is None:
+            hint = "Give a PROMPT to begin one, or --session to come back to another."
+            raise NotFound(detail=f"No turn of {wish.agent.name} is open in {directory.cwd}. {hint}")
 
 
-async def _title(session: Session, agent: str) -> str:
+async def _come_back(world: World, name: str, wish: Wish) -> Session:
+    """A session that is there already: what it was opened with stands."""
+    session = await Session.find(world, name)
+    opened = (await session.state()).opened
+    if opened is None:
+        return session
+    differs = ""
+    if opened.agent != wish.agent.name:
+        differs = f"its agent is {opened.agent!r}, not {wish.agent.name!r}"
+    elif wish.cwd is not None and opened.cwd != str(wish.cwd.resolve()):
+        differs = f"it works in {opened.cwd}, not {wish.cwd.resolve()}"
+    elif wish.model is not None and opened.settings.get("model") != wish.model:
+        differs = f"its model is {opened.settings.get('model', 'the default')}, not {wish.model}"
+    if differs:
+        raise SessionExists(session=name, difference=differs)
+    return session
+
+
+async def _left(session: Session) -> list[Turn]:
+    """What is open in the session: the open turn, then the prompts that wait."""
     state = await session.state()
-    where = state.opened.cwd if state.opened is not None else ""
-    return f"session {session.id} · {agent} · {where} (local: not isolated)"
+    names = [] if state.turn is None else [state.turn.input]
+    names += [queued.input for queued in state.queue]
+    for waiting in await session.world.inputs(session.id):
+        value = decode_input(unsqueeze(waiting.body))
+        # A steer is a prompt where no turn is there to take it.
+        if isinstance(value, Prompt) or (isinstance(value, Steer) and not names):
+            names.append(waiting.id)
+    return [Turn(session, name) for name in names]
 
 
-def _come_back(session: str) -> str:
-    return f"It goes on with `outlast work`; come back with `outlast follow {session}`."
+async def _directory(session: Session) -> str:
+    opened = (await session.state()).opened
+    return "" if opened is None else opened.cwd
 
 
-async def _show(setup: Setup, session: Session, begun: Turn | None) -> int:
-    printer = Printer(session.id)
-    source = session.follow() if begun is None else begun.follow()
-    seen_open = False
-    with printer:
-        async for event in source:
-            if setup.json:
-                click.echo(msgspec.json.encode(event).decode())
-            else:
-                printer.apply(event)
-            seen_open = seen_open or event.kind == "turn.opened"
-            if event.kind in {"turn.settled", "turn.parked"} and await _is_last(session, event):
-                return outcome_code(event.status)
-    return Exit.OK
-
-
-async def _is_last(session: Session, event: Event) -> bool:
-    """Nothing is left to wait for: no turn is open behind this one, or it is parked."""
-    head = await session.head()
-    return head.parked or not head.turn_open or event.turn == (await session.state()).next_turn - 1
-
-
-@asynccontextmanager
-async def _worker(setup: Setup, session: Session, agent: str) -> AsyncIterator[None]:
-    """A worker for this session only, in a process of its own; it hands over when we leave."""
-    arguments = ["--session", session.id, "--world", setup.settings.world_url]
-    if ":" in agent:
-        arguments.insert(0, agent)
-    process = subprocess.Popen(  # noqa: ASYNC220 - it is only started and ended here
-        worker_argv(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGINT)
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(_reap, process)
-
-
-def _reap(process: "subprocess.Popen[bytes]") -> None:
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-async def _ask_on_interrupt(setup: Setup, session: Session, stop: anyio.Event) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for number in signals:
-            choice = "d"
-            if number == signal.SIGINT and sys.stdin.isatty() and not setup.json:
-                click.echo(
-                    "\n[d]etach and let it go on with a worker, [c]ancel the turn, [g]o on watching? ",
-                    nl=False,
-                    err=True,
-                )
-                choice = (await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)).strip()[
-                    :1
-                ] or "d"
-            if choice == "g":
-                continue
-            if choice == "c":
-                await session.cancel(reason="cancelled at the terminal")
-                continue
-            if not setup.json:
-                click.echo("detached.")
-            stop.set()
-            return
+def _title(agent: Agent, directory: str) -> str:
+    versions = agent.adapter.versions()
+    version = versions.get(agent.name) or versions.get(agent.adapter.name) or ""
+    return f"{f'{agent.name} {version}'.strip()} · {directory} (local: not isolated)"
