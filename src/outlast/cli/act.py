@@ -1,75 +1,122 @@
 """Commands that put something into a session's inbox, or remove it: send, steer, cancel, rm."""
 
+import shutil
+import sys
+from collections.abc import Sequence
+
 import click
 
-from outlast.cli.options import Setup, perform, shared
-from outlast.errors import NotIdle
+from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
+from outlast.errors import BadInput, Refused, TurnUnknown
 from outlast.session import Session
+from outlast.world import SessionHead
 
 
-@click.command()
-@click.argument("session")
+@click.command(
+    epilog=examples(
+        'outlast send pricing-3f2a "Now write the changelog"',
+        "outlast send pricing-3f2a - --id ticket-81 < prompt.md",
+    )
+)
+@click.argument("session", type=SESSION)
 @click.argument("text")
 @click.option("--id", "input_id", help="Your own id: the same id and text again is the same turn.")
 @shared
 def send(session: str, text: str, input_id: str | None, world: str | None, json: bool) -> None:
-    """Send SESSION a prompt. It queues behind a turn that runs; a worker carries it out."""
+    """Send SESSION its next prompt; with `-` as TEXT, what standard input holds.
+
+    It is durable when this returns, and queues behind a turn that runs. A worker carries it out: some `outlast work`
+    that runs already, or the next one.
+    """
 
     async def body(setup: Setup) -> None:
+        prompt = given(text)
         async with setup.world() as opened:
-            turn = await (await Session.find(opened, session)).send(text, id=input_id)
+            turn = await (await Session.find(opened, session)).send(prompt, id=input_id)
             setup.say({"session": session, "input": turn.input}, f"sent to {session} as {turn.input}")
 
     perform(body, world=world, json=json)
 
 
-@click.command()
-@click.argument("session")
+@click.command(epilog=examples('outlast steer pricing-3f2a "Use the existing layout"'))
+@click.argument("session", type=SESSION)
 @click.argument("text")
 @click.option("--id", "input_id", help="Your own id: repeating it changes nothing.")
 @shared
 def steer(session: str, text: str, input_id: str | None, world: str | None, json: bool) -> None:
-    """Tell the running turn of SESSION something. If the turn never takes it, it is the next prompt."""
+    """Tell the running turn of SESSION something; with `-` as TEXT, what standard input holds.
+
+    It is taken up at the turn's next model call. If the turn never takes it, it is the next prompt.
+    """
 
     async def body(setup: Setup) -> None:
+        said = given(text)
         async with setup.world() as opened:
-            taken = await (await Session.find(opened, session)).steer(text, id=input_id)
+            taken = await (await Session.find(opened, session)).steer(said, id=input_id)
             setup.say({"session": session, "input": taken}, f"steered {session} with {taken}")
 
     perform(body, world=world, json=json)
 
 
 @click.command()
-@click.argument("session")
-@click.option("--turn", type=int, help="The turn to end; by default the open one.")
+@click.argument("session", type=SESSION)
+@click.option("--turn", type=click.IntRange(1), help="Only if this turn is the open one.")
 @click.option("--reason", default="", help="Why, for the log.")
 @shared
 def cancel(session: str, turn: int | None, reason: str, world: str | None, json: bool) -> None:
-    """End the open turn of SESSION, also one that is stuck or diverged. A worker carries it out."""
+    """End the open turn of SESSION, also one that is stuck or diverged.
+
+    The worker that advances it carries this out at once; where none does, the next `outlast work`. A prompt that
+    waits behind the turn is begun then.
+    """
 
     async def body(setup: Setup) -> None:
         async with setup.world() as opened:
-            number = await (await Session.find(opened, session)).cancel(turn, reason=reason)
+            found = await Session.find(opened, session)
+            state = (await found.state()).turn
+            if state is None or turn not in {None, state.turn}:
+                raise TurnUnknown(session=session, turn="open" if turn is None else f"{turn} that is open")
+            number = await found.cancel(state.turn, reason=reason)
             setup.say({"session": session, "turn": number}, f"turn {number} of {session} will be cancelled")
 
     perform(body, world=world, json=json)
 
 
 @click.command()
-@click.argument("session")
+@click.argument("sessions", type=SESSION, nargs=-1, required=True, metavar="SESSION...")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--force", is_flag=True, help="Also sessions whose turn is open; a worker that advances one stops."
+)
 @shared
-def rm(session: str, yes: bool, world: str | None, json: bool) -> None:
-    """Erase SESSION: its log, files and blobs. The id is never used again."""
+def rm(sessions: tuple[str, ...], yes: bool, force: bool, world: str | None, json: bool) -> None:
+    """Erase SESSIONs for good: log, blobs, and what outlast kept of them on this machine.
+
+    The ids are never used again. Nothing is erased unless all of them can be. The directory that an agent worked in
+    is yours and stays.
+    """
 
     async def body(setup: Setup) -> None:
         async with setup.world() as opened:
-            head = await opened.get(session)
-            if head.turn_open and not yes:
-                raise NotIdle(session=session, reason="its turn is open; give --yes to erase it all the same")
-            if not yes and not click.confirm(f"Erase {session} ({head.status}) for good?", err=True):
-                raise click.Abort
-            await opened.erase(session)
-            setup.say({"erased": session}, f"erased {session}")
+            heads = [await (await Session.find(opened, session)).head() for session in sessions]
+            for head in heads:
+                if head.turn_open and not force:
+                    hint = f"End it first (outlast cancel {head.session}), or erase it all the same with --force."
+                    raise Refused(detail=f"The turn of {head.session} is open. {hint}")
+            if not yes:
+                _ask(heads)
+            for head in heads:
+                await opened.erase(head.session)
+                for kept in ("homes", "workspaces"):
+                    shutil.rmtree(setup.settings.data / kept / head.session, ignore_errors=True)
+                setup.say({"erased": head.session}, f"erased {head.session}")
 
     perform(body, world=world, json=json)
+
+
+def _ask(heads: Sequence[SessionHead]) -> None:
+    if not sys.stdin.isatty():
+        raise BadInput(detail="There is no terminal to ask on. Give --yes to erase without a question.")
+    for head in heads:
+        click.echo(f"{head.session}   {head.status}", err=True)
+    click.confirm("Erase for good?", abort=True, err=True)

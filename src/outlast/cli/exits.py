@@ -1,21 +1,30 @@
 """Exit codes, and how an error reaches the person."""
 
+import os
 import sys
 from collections.abc import Callable
 from enum import IntEnum
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import click
 import msgspec
 
-from outlast.errors import BadInput, HarnessError, NotFound, OutlastError, Refused, WorldUnavailable
+from outlast.errors import (
+    BadInput,
+    FormatTooNew,
+    HarnessError,
+    NotFound,
+    OutlastError,
+    Refused,
+    WorldUnavailable,
+)
 
 
 class Exit(IntEnum):
     """What a script can tell from the exit code of every command."""
 
     OK = 0
-    """It was done; of `run` and `follow --turn`: the turn ended `done`."""
+    """It was done; of `run` and `follow --until-idle`: the turn ended `done`."""
     FAILED = 1
     """It was tried and failed: the turn ended `failed`, a promise of the demo broke, an unforeseen error."""
     USAGE = 2
@@ -34,6 +43,10 @@ class Exit(IntEnum):
     """Detached: the turn is open and goes on with `outlast work`."""
 
 
+INTERRUPTED = 130
+"""Ctrl-C, where nothing better can be said: as shells count it, 128 and the signal."""
+
+
 def exit_of(error: OutlastError) -> Exit:
     """The exit code that tells of `error`."""
     match error:
@@ -41,7 +54,7 @@ def exit_of(error: OutlastError) -> Exit:
             return Exit.USAGE
         case NotFound():
             return Exit.NOT_FOUND
-        case WorldUnavailable() | HarnessError():
+        case WorldUnavailable() | HarnessError() | FormatTooNew():
             return Exit.UNAVAILABLE
         case Refused():
             return Exit.REFUSED
@@ -49,11 +62,18 @@ def exit_of(error: OutlastError) -> Exit:
             return Exit.FAILED
 
 
+def outcome_code(status: str) -> Exit:
+    """The exit code of a command that waits for a turn, by how the turn ended or why it is parked."""
+    return {"done": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.CANCELLED}.get(status, Exit.WAITING)
+
+
 def die(error: OutlastError, *, json: bool) -> NoReturn:
     """End the process with the sentence of `error`."""
     code = exit_of(error)
     if json:
-        click.echo(msgspec.json.encode({"error": type(error).__name__, "message": str(error), "exit": code}))
+        click.echo(
+            msgspec.json.encode({"error": type(error).__name__, "message": str(error), "exit": code}).decode()
+        )
     click.secho(f"outlast: {error}", fg="red", err=True)
     sys.exit(code)
 
@@ -62,24 +82,45 @@ def guarded(run: Callable[[], int | None], *, json: bool) -> NoReturn:
     """Run a command's body and end the process with what came of it."""
     try:
         code = run()
-    except OutlastError as error:
-        die(error, json=json)
+    except (OutlastError, KeyboardInterrupt, BrokenPipeError) as error:
+        _end(error, json=json)
     except BaseExceptionGroup as group:
-        error = _first(group)
-        if error is None:
+        told = _told(group)
+        if told is None:
             raise
-        die(error, json=json)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(Exit.OK)
+        _end(told, json=json)
     sys.exit(Exit.OK if code is None else code)
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> OutlastError | None:
-    for inner in group.exceptions:
-        found = _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
-        if isinstance(found, OutlastError):
-            return found
+def hush() -> None:
+    """Nobody reads standard output any more: let what is still buffered go nowhere, without a complaint."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _end(error: BaseException, *, json: bool) -> NoReturn:
+    match error:
+        case OutlastError():
+            die(error, json=json)
+        case BrokenPipeError():
+            hush()
+            sys.exit(Exit.OK)
+        case _:
+            sys.exit(INTERRUPTED)
+
+
+def _told(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """The first error in `group` of which the person is told by a sentence."""
+    for kind in (OutlastError, KeyboardInterrupt, BrokenPipeError):
+        told = group.subgroup(kind)
+        if told is not None:
+            return _first(told)
     return None
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    inner = group.exceptions[0]
+    if isinstance(inner, BaseExceptionGroup):
+        return _first(cast("BaseExceptionGroup[BaseException]", inner))
+    return inner

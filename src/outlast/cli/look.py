@@ -1,69 +1,102 @@
 """Commands that only look: ls, show, log, follow."""
 
-import click
-import msgspec
+from collections.abc import AsyncGenerator
 
-from outlast.cli.options import Setup, perform, shared
-from outlast.cli.printer import Printer, follow_turn, outcome_code
-from outlast.cli.text import head_line, record_line, session_text
+import click
+
+from outlast.cli.exits import Exit, outcome_code
+from outlast.cli.listing import columns, rows_of
+from outlast.cli.options import SESSION, Setup, examples, perform, shared
+from outlast.cli.report import Report, record_line, report_json, report_text, turns_of
+from outlast.cli.watching import ENDINGS, sink_of, ticking, until_idle
+from outlast.cli.watching import show as show_events
 from outlast.codec import decode_records
 from outlast.session import Session
+from outlast.world import START, Cursor, SessionHead, World
+
+_PAGE = 200
+_BEHIND_ALL = 1 << 40
+"""A cursor index behind everything of its commit."""
 
 
-@click.command()
-@click.option("--limit", default=50, show_default=True, help="How many, newest change first.")
+@click.command(epilog=examples("outlast ls --open", "outlast ls --json | jq -r 'select(.parked) | .session'"))
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@click.option("--open", "only_open", is_flag=True, help="Only sessions whose turn is open.")
 @shared
-def ls(limit: int, world: str | None, json: bool) -> None:
-    """List the sessions."""
+def ls(limit: int, only_open: bool, world: str | None, json: bool) -> None:
+    """List the sessions, newest change first: how each stands, and what it waits for."""
 
     async def body(setup: Setup) -> None:
         async with setup.world() as opened:
-            page = await opened.list(limit=limit)
-            if json:
-                for head in page.sessions:
-                    setup.say(head, "")
-                return
-            if not page.sessions:
-                click.echo(f'No sessions in {opened.name}. Begin one: outlast run claude-code "your prompt"')
-            for head in page.sessions:
-                click.echo(head_line(head))
-            if page.next:
-                click.echo(f"… more: outlast ls --limit {limit * 2}")
+            shown = 0
+            async for heads in _pages(opened, limit, only_open=only_open):
+                shown += len(heads)
+                if json:
+                    for head in heads:
+                        setup.say(head, "")
+                else:
+                    click.echo("\n".join(columns(rows_of(heads, await opened.workers(), setup.clock.now()))))
+            if not shown and not json:
+                kind = "session with an open turn" if only_open else "session"
+                click.echo(f'No {kind} in {opened.name}. Begin one: outlast run claude-code "…"', err=True)
+            elif shown == limit and not json:
+                click.echo(f"… there may be more: outlast ls --limit {limit * 2}", err=True)
 
     perform(body, world=world, json=json)
 
 
+async def _pages(world: World, limit: int, *, only_open: bool) -> AsyncGenerator[list[SessionHead]]:
+    """At most `limit` sessions, newest change first, as they are read; no page is empty."""
+    left, after = limit, None
+    while left > 0:
+        page = await world.list(after=after, limit=min(_PAGE, limit))
+        heads = [head for head in page.sessions if head.turn_open or not only_open][:left]
+        if heads:
+            yield heads
+        left, after = left - len(heads), page.next
+        if after is None:
+            return
+
+
 @click.command()
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @shared
 def show(session: str, world: str | None, json: bool) -> None:
-    """Show how SESSION stands: its open turn with every call, or how the last one ended."""
+    """Show how SESSION stands: its turns, and of the open one every attempt and call.
+
+    Of a turn that is stuck or diverged it shows the evidence, and how to end it.
+    """
 
     async def body(setup: Setup) -> None:
         async with setup.world() as opened:
             found = await Session.find(opened, session)
             head, state = await found.head(), await found.state()
             result = None if state.last is None else await found.value(state.last.result)
-            setup.say({"head": head, "state": state, "result": result}, session_text(head, state, result))
+            report = Report(
+                head,
+                state,
+                await turns_of(found),
+                result,
+                rows_of([head], await opened.workers(), setup.clock.now())[0],
+            )
+            setup.say(report_json(report), report_text(report))
 
     perform(body, world=world, json=json)
 
 
-@click.command()
-@click.argument("session")
-@click.option("--after", default=0, help="Only commits above this number.")
+@click.command(epilog=examples("outlast log pricing-3f2a | grep call_outcome"))
+@click.argument("session", type=SESSION)
+@click.option("--after", type=click.IntRange(0), default=0, help="Only commits above this number.")
 @shared
 def log(session: str, after: int, world: str | None, json: bool) -> None:
-    """Print the log of SESSION: every commit with its records."""
+    """Print the log of SESSION: every record, one a line, with the number of its commit and its fence."""
 
     async def body(setup: Setup) -> None:
         async with setup.world() as opened:
-            await opened.get(session)
-            at = after
-            while page := await opened.commits(session, at, 500):
+            found, at = await Session.find(opened, session), after
+            while page := await opened.commits(found.id, at, _PAGE):
                 for commit in page:
-                    header = commit.header
-                    at = header.seq
+                    header, at = commit.header, commit.header.seq
                     records = decode_records(commit.body, session=session, seq=at, format=header.format)
                     for index, record in enumerate(records):
                         entry = {"seq": at, "index": index, "fence": header.fence, "record": record}
@@ -72,24 +105,41 @@ def log(session: str, after: int, world: str | None, json: bool) -> None:
     perform(body, world=world, json=json)
 
 
-@click.command()
-@click.argument("session")
-@click.option("--after", default="0.0", show_default=True, metavar="CURSOR", help="Go on after this cursor.")
-@click.option("--until-idle", is_flag=True, help="End when no turn is open any more.")
+@click.command(
+    epilog=examples("outlast follow pricing-3f2a", "outlast follow pricing-3f2a --json --after 12.3")
+)
+@click.argument("session", type=SESSION)
+@click.option(
+    "--after",
+    metavar="CURSOR",
+    help="Go on after this cursor, as events carry it; by default from the start.",
+)
+@click.option("--new", is_flag=True, help="Only what comes from now on.")
+@click.option("--until-idle", "ends", is_flag=True, help="End when no turn is open and none waits.")
 @shared
-def follow(session: str, after: str, until_idle: bool, world: str | None, json: bool) -> None:
-    """Watch SESSION: what happened after CURSOR, then whatever comes. Ctrl-C stops watching, not the session."""
+def follow(session: str, after: str | None, new: bool, ends: bool, world: str | None, json: bool) -> None:
+    """Watch SESSION: what happened, then whatever comes. Ctrl-C stops the watching, not the session.
+
+    Reading may stop anywhere: `--after` with the cursor of the last event goes on behind it, and nothing comes twice.
+    With `--until-idle` the exit status tells how the last turn ended.
+    """
+    if new and after is not None:
+        raise click.UsageError("--new and --after exclude each other.")
 
     async def body(setup: Setup) -> int | None:
+        cursor = START if after is None else Cursor.parse(after)
+        code = Exit.OK
         async with setup.world() as opened:
             found = await Session.find(opened, session)
-            if json:
-                async for event in found.follow(after):
-                    click.echo(msgspec.json.encode(event).decode())
-                    if until_idle and event.kind in {"turn.settled", "turn.parked"}:
-                        return outcome_code(event.status)
-                return None
-            printer = Printer(title=session)
-            return await follow_turn(found, printer, after, until_settled=until_idle)
+            if new:
+                cursor = Cursor((await found.head()).seq, _BEHIND_ALL)
+            sink = sink_of(setup)
+            source = until_idle(found, cursor) if ends else found.follow(cursor)
+            with sink:
+                async with ticking(sink):
+                    async for event in show_events(found, source, sink):
+                        if event.kind in ENDINGS:
+                            code = outcome_code(event.status)
+        return code
 
     perform(body, world=world, json=json)

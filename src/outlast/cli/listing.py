@@ -1,0 +1,57 @@
+"""What `ls` says of a session: how it stands, and what it waits for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from outlast.cli.text import age, moment
+from outlast.world import SessionHead, WorkerRow
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One session for people."""
+
+    session: str
+    agent: str
+    status: str
+    waits: str
+    when: str
+
+
+def rows_of(heads: Sequence[SessionHead], workers: Sequence[WorkerRow], now_s: float) -> list[Row]:
+    """`heads`, each with what it waits for."""
+    alive = {row.worker for row in workers if row.deadline_s > now_s}
+    return [
+        Row(
+            head.session,
+            head.agent,
+            head.status,
+            _waits(head, alive, now_s),
+            f"{age(now_s - head.updated_at_s)} ago",
+        )
+        for head in heads
+    ]
+
+
+def _waits(head: SessionHead, alive: set[str], now_s: float) -> str:
+    if head.worker is not None and head.worker in alive:
+        return f"with {head.worker}" if head.turn_open or head.waiting_inputs else ""
+    waiting = (
+        f"{head.waiting_inputs} input{'s' if head.waiting_inputs > 1 else ''}" if head.waiting_inputs else ""
+    )
+    if head.parked and not waiting:
+        return f"waits for you: outlast show {head.session}"
+    if head.turn_open and not waiting and head.wake_at_s is not None and head.wake_at_s > now_s:
+        return f"waits until {moment(head.wake_at_s)}"
+    if head.turn_open and not head.parked:
+        return "waits for a worker: outlast work"
+    return f"{waiting} waiting for a worker: outlast work" if waiting else ""
+
+
+def columns(rows: Sequence[Row]) -> Iterator[str]:
+    """The rows as aligned lines."""
+    facts = [(row.session, row.agent, row.status, row.when, row.waits) for row in rows]
+    widths = [max((len(fact[at]) for fact in facts), default=0) for at in range(4)]
+    for fact in facts:
+        line = [text.ljust(width) for text, width in zip(fact[:4], widths, strict=True)]
+        yield "   ".join([*line, fact[4]]).rstrip()

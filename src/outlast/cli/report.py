@@ -1,0 +1,162 @@
+"""What `show` and `log` say of a session."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from outlast.cli.listing import Row
+from outlast.cli.text import MARK, arguments_text, dollars, payload_text, plain, short, tokens
+from outlast.codec import decode_records
+from outlast.fold import AttemptState, CallState, SessionState, TurnState
+from outlast.records import AnyRecord, Payload, TurnOpened, TurnSettled, Usage
+from outlast.session import Session
+from outlast.tool import result_text
+from outlast.world import SessionHead
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """A turn of a session, as one line tells it."""
+
+    turn: int
+    status: str
+    prompt: str
+    error: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that `show` tells."""
+
+    head: SessionHead
+    state: SessionState
+    turns: Sequence[TurnRow]
+    result: Any
+    """Of the last settled turn."""
+    row: Row
+
+
+async def turns_of(session: Session) -> list[TurnRow]:
+    """Every turn of the session, from its log."""
+    turns: dict[int, TurnRow] = {}
+    after = 0
+    while page := await session.world.commits(session.id, after, 500):
+        for commit in page:
+            after = commit.header.seq
+            for record in decode_records(
+                commit.body, session=session.id, seq=after, format=commit.header.format
+            ):
+                if isinstance(record, TurnOpened):
+                    prompt = await _text(session, record.prompt)
+                    turns[record.turn] = TurnRow(record.turn, "open", prompt, "", Usage())
+                elif isinstance(record, TurnSettled) and record.turn in turns:
+                    prompt = turns[record.turn].prompt
+                    turns[record.turn] = TurnRow(
+                        record.turn, record.status, prompt, record.error, record.usage or Usage()
+                    )
+    return list(turns.values())
+
+
+async def _text(session: Session, payload: Payload) -> str:
+    return result_text(await session.value(payload))
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """`show --json`."""
+    state, turn = report.state, report.state.turn
+    opened = state.opened
+    return {
+        "session": report.head.session,
+        "agent": report.head.agent,
+        "head": report.head,
+        "cwd": "" if opened is None else opened.cwd,
+        "home": "" if opened is None else opened.home,
+        "settings": {} if opened is None else opened.settings,
+        "usage": state.usage,
+        "turns": report.turns,
+        "open_turn": None if turn is None else _turn_json(turn),
+        "queued": [{"input": one.input, "prompt": one.prompt, "steered": one.steered} for one in state.queue],
+        "result": report.result,
+    }
+
+
+def _turn_json(turn: TurnState) -> dict[str, Any]:
+    return {
+        "turn": turn.turn,
+        "input": turn.input,
+        "attempts": turn.attempts,
+        "fruitless": turn.fruitless,
+        "usage": turn.usage,
+        "calls": list(turn.calls.values()),
+        "parked": None if turn.parked is None else {"why": turn.parked.why, "evidence": turn.parked.evidence},
+    }
+
+
+def report_text(report: Report) -> str:
+    """`show` for people."""
+    head, state = report.head, report.state
+    lines = [f"session {head.session} · {head.agent} · {head.status}"]
+    if state.opened is not None and state.opened.cwd:
+        lines.append(f"  in {plain(state.opened.cwd)}")
+    if report.row.waits:
+        lines.append(f"  {report.row.waits}")
+    lines += [_turn_line(row) for row in report.turns]
+    if state.turn is not None:
+        lines += _open_turn_lines(head.session, state.turn)
+    elif state.last is not None and report.result is not None:
+        lines.append(f"  {short(result_text(report.result), 2000)}")
+    lines += [f"queued  {short(payload_text(one.prompt), 80)}" for one in state.queue]
+    return "\n".join(lines)
+
+
+def _turn_line(row: TurnRow) -> str:
+    spent = "" if row.status == "open" else f"  {dollars(row.usage.cost_usd)}"
+    error = f"  {short(row.error, 300)}" if row.error else ""
+    return f"turn {row.turn} {row.status}{spent}  {short(row.prompt, 80)}{error}"
+
+
+def _open_turn_lines(session: str, turn: TurnState) -> list[str]:
+    lines = [_attempt_line(number, attempt) for number, attempt in enumerate(turn.attempts, 1)]
+    lines += [call_line(call) for call in turn.calls.values()]
+    if turn.parked is not None:
+        evidence = msgspec.json.format(msgspec.json.encode(turn.parked.evidence), indent=2).decode()
+        lines += [
+            f"It is {turn.parked.why} and waits for you. The evidence:",
+            plain(evidence),
+            f"End it: outlast cancel {session}   (a worker carries that out: outlast work)",
+        ]
+    return lines
+
+
+def _attempt_line(number: int, attempt: AttemptState) -> str:
+    ended = f"  {short(attempt.ended.replace('_', ' '), 200)}" if attempt.ended else ""
+    return f"  ▸ attempt {number}  fence {attempt.fence}  {attempt.worker}  {attempt.settled} calls settled{ended}"
+
+
+def call_line(call: CallState) -> str:
+    """A call of the open turn."""
+    intent = call.intent
+    if call.outcome is None:
+        mark, state = ("◌", "open") if call.started or not intent.granted else ("·", "granted")
+        took = ""
+    else:
+        mark, state = MARK[call.outcome.status], call.outcome.status.replace("_", " ")
+        took = f"{call.outcome.duration_s:.1f} s"
+    lane = "" if intent.lane == "main" else f"[{short(intent.lane, 20)}] "
+    name = "model" if intent.kind == "model" else short(intent.name, 40)
+    line = f"  {mark} {intent.call:>4}  {lane}{name:10} {state:11} {took:>8}  "
+    if intent.kind == "model":
+        return (line + (tokens(call.spent) if call.spent != Usage() else "")).rstrip()
+    verdict = "" if call.verdict is None else f"  verify said {call.verdict.verdict.replace('_', ' ')}"
+    return f"{line}{intent.policy:6}  {arguments_text(intent.arguments)}{verdict}".rstrip()
+
+
+def record_line(seq: int, index: int, fence: int, record: AnyRecord) -> str:
+    """A record in `log`."""
+    data = msgspec.json.decode(msgspec.json.encode(record), type=dict[str, msgspec.Raw])
+    kind = msgspec.json.decode(data.pop("is"), type=str)
+    facts = " ".join(f"{name}={short(bytes(value).decode(), 80)}" for name, value in data.items())
+    return f"{seq:>5}.{index} #{fence} {kind:16} {facts}".rstrip()
