@@ -6,6 +6,7 @@ import shutil
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -84,6 +85,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._draining = asyncio.Event()
         self._pid_namespace: bool | None = None
+        self._version = version("outlast")
         self._swept = True
         """No lease stands in this worker's name that it knows nothing of, as far as was seen since the World failed."""
         self._suspicious_until_s = 0.0
@@ -174,7 +176,7 @@ class Worker:
             dead=frozenset(self._dead),
             only=config.only,
         )
-        versions = {"outlast": version("outlast")}
+        versions = {"outlast": self._version}
         for agent in self._agents.values():
             versions.update(agent.adapter.versions())
         opened = AttemptOpened(self.id, self._host, versions, config.clock.now())
@@ -246,17 +248,20 @@ class Worker:
     @asynccontextmanager
     async def _surroundings(self, state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
         config = self._config
-        if self._pid_namespace is None:
-            self._pid_namespace = (await can_use_pid_namespace()).usable
         within = None if config.supervision is None else config.supervision.lock
         processes = SupervisedProcesses(
-            config.locks, self._keeper, config.lease_s, self._pid_namespace, within
+            config.locks, self._keeper, config.lease_s, self._has_pid_namespaces, within
         )
         places = _places(config.data, state)
         try:
-            yield Surroundings(self._gateway, processes, places)
+            yield Surroundings(self._gateway, processes, places, partial(_make, workspace=_is_ours(state)))
         finally:
             shutil.rmtree(places.scratch, ignore_errors=True)
+
+    async def _has_pid_namespaces(self) -> bool:
+        if self._pid_namespace is None:
+            self._pid_namespace = (await can_use_pid_namespace()).usable
+        return self._pid_namespace
 
     async def _pause(self) -> None:
         pause_s = POLL_S if self._swept and not self._trouble else min(POLL_S, 0.01 * 2**self._trouble)
@@ -352,10 +357,18 @@ def _places(data: Path, state: SessionState) -> Places:
     opened = state.opened
     cwd = Path(opened.cwd) if opened is not None and opened.cwd else data / "workspaces" / state.session
     home = Path(opened.home) if opened is not None and opened.home else data / "homes" / state.session
-    scratch = data / "scratch" / f"{state.session}.{state.fence}"
-    if not (opened is not None and opened.cwd):
-        cwd.mkdir(parents=True, exist_ok=True)
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True, mode=0o700)
-    return Places(cwd, home, scratch)
+    return Places(cwd, home, data / "scratch" / f"{state.session}.{state.fence}")
+
+
+def _is_ours(state: SessionState) -> bool:
+    """The session works in a directory that the worker makes for it, not in a user's own."""
+    return state.opened is None or not state.opened.cwd
+
+
+def _make(places: Places, *, workspace: bool) -> None:
+    """Make the directories of an attempt, `workspace` among them."""
+    if workspace:
+        places.cwd.mkdir(parents=True, exist_ok=True)
+    places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    shutil.rmtree(places.scratch, ignore_errors=True)
+    places.scratch.mkdir(parents=True, mode=0o700)

@@ -1,7 +1,7 @@
 """One worker's try at a turn, as the adapter and the gateway see it (`outlast.adapter.Attempt`)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,10 @@ from outlast.recovery import Step
 from outlast.tool import Tool
 
 
+def _nothing(_: Places) -> None:
+    """They are there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What an attempt finds on its machine."""
@@ -27,6 +31,8 @@ class Surroundings:
     gateway: Gateway
     processes: Processes
     places: Places
+    prepare: Callable[[Places], None] = _nothing
+    """Makes the directories of `places`; called when they are first asked for, which not every harness does."""
 
 
 class EngineAttempt:
@@ -39,6 +45,7 @@ class EngineAttempt:
         self._around = around
         self._agent = agent
         self._prompt = prompt
+        self._prepared = False
         self.resumed = resumed
         self.calls = AttemptCalls(context)
         self.steers = AttemptSteers(context)
@@ -95,6 +102,9 @@ class EngineAttempt:
 
     @property
     def places(self) -> Places:
+        if not self._prepared:
+            self._around.prepare(self._around.places)
+            self._prepared = True
         return self._around.places
 
     async def mirror(self, file: str, position: int, lines: Sequence[str], *, durable: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Starts harness programs so that they cannot outlive the worker (`outlast.adapter.Processes`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,8 @@ class SupervisedProcesses:
     lock_dir: Path
     keeper: Keeper
     ttl_s: float
-    pid_namespace: bool
+    pid_namespace: Callable[[], Awaitable[bool]]
+    """Whether there are such; found out when the first program is started, since that takes a program of its own."""
     within: Path | None = None
     """The worker's own supervisor's lock, if it has one."""
 
@@ -35,7 +36,7 @@ class SupervisedProcesses:
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path
     ) -> AsyncIterator["HarnessProcess"]:
         """Start `argv`; when the context ends, it and all it started are dead."""
-        command = pid_namespace_argv(argv) if self.pid_namespace else list(argv)
+        command = pid_namespace_argv(argv) if await self.pid_namespace() else list(argv)
         lock = self.lock_dir / new_id("attempt")
         async with await start_supervised(
             command, lock=lock, ttl_s=self.ttl_s, env=env, cwd=cwd, within=self.within
