@@ -19,7 +19,7 @@ from outlast.gate import Gate, OpenGate
 from outlast.records import FORMAT, AnyRecord, AttemptOpened
 from outlast.session import Session
 from outlast.tool import Tool
-from outlast.world import Claim, Takeover, WorkerOffer, World
+from outlast.world import Claim, Takeover, WorkerOffer, WorkerRow, World
 
 LIMIT_S = 20.0
 
@@ -57,6 +57,7 @@ class Desk:
                 await self.advance(claim, agent)
 
     async def claim(self, agent: Agent) -> Claim | None:
+        self.world.open_liveness().renew(WorkerRow(self.name, "", 0.0), 3600.0)
         opened = AttemptOpened(self.name, "here", {}, self.clock.now())
         offer = WorkerOffer(self.name, frozenset({agent.name}), FORMAT, dead=self.dead)
         claim = await self.world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))
@@ -75,10 +76,17 @@ class Desk:
         finally:
             await batcher.drain()
 
+    async def work_once(self, agent: Agent) -> None:
+        """Claim once and advance that."""
+        claim = await self.claim(agent)
+        assert claim is not None
+        await self.advance(claim, agent)
+
     @asynccontextmanager
-    async def working(self, agent: Agent) -> AsyncGenerator["asyncio.Task[None]"]:
+    async def working(self, agent: Agent, *, once: bool = False) -> AsyncGenerator["asyncio.Task[None]"]:
         """It works meanwhile; when the context ends it is stopped."""
-        task = asyncio.get_running_loop().create_task(self.work(agent))
+        job = self.work_once(agent) if once else self.work(agent)
+        task = asyncio.get_running_loop().create_task(job)
         try:
             yield task
         finally:

@@ -142,10 +142,12 @@ class _Session:
         if not state.queue:
             return False
         prompt = state.queue[0]
-        self._writer.append(
-            TurnOpened(state.next_turn, prompt.input, prompt.prompt, self._advancer.clock.now()), lazy=True
+        landed = self._writer.append(
+            TurnOpened(state.next_turn, prompt.input, prompt.prompt, self._advancer.clock.now())
         )
         await self._advancer.gate.cross(Point.TURN_OPENED)
+        # Durable before the harness starts: one that kills its worker at once would else use up no budget, for ever.
+        await self._writer.durable(landed)
         return True
 
     async def _attempt(self, *, resumed: bool) -> bool:
@@ -214,7 +216,11 @@ class _Session:
             await attempt.calls.recall()
         try:
             return await context.adapter.advance(attempt)
-        except (SystemExit, KeyboardInterrupt) as error:  # out of a task they would take the event loop along
+        except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            # Of its own making. The others, out of a task, would take the event loop along.
             raise HarnessError(harness="the adapter", reason=described(error)) from error
 
     async def _finish(
