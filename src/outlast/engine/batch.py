@@ -17,7 +17,8 @@ PATIENCE_S: Final = 30.0
 """How long a store that is gone is asked again with the identical commits before their attempts stop."""
 
 T = TypeVar("T")
-_Waiting: TypeAlias = tuple[Lease, Commit, "asyncio.Future[None]"]
+Landed: TypeAlias = Callable[[Exception | None], None]
+_Waiting: TypeAlias = tuple[Lease, Commit, Landed]
 
 
 async def patiently(ask: Callable[[], Awaitable[T]], *, patience_s: float = PATIENCE_S) -> T:
@@ -48,14 +49,11 @@ class Batcher:
         self._waiting: list[_Waiting] = []
         self._flight: asyncio.Task[None] | None = None
 
-    def put(self, lease: Lease, commit: Commit) -> asyncio.Future[None]:
-        """Send a commit. The future ends when it has landed, or raises what the World said."""
-        loop = asyncio.get_running_loop()
-        landed: asyncio.Future[None] = loop.create_future()
+    def put(self, lease: Lease, commit: Commit, landed: Landed) -> None:
+        """Send a commit. `landed` is called once: when it has landed, or with what the World said instead."""
         self._waiting.append((lease, commit, landed))
         if self._flight is None:
-            self._flight = loop.create_task(self._fly())
-        return landed
+            self._flight = asyncio.get_running_loop().create_task(self._fly())
 
     async def _fly(self) -> None:
         batch: list[_Waiting] = []
@@ -107,10 +105,7 @@ class Batcher:
 
 
 def _settle(batch: list[_Waiting], results: Sequence[Exception | None]) -> None:
-    for (_, _, landed), result in zip(batch, results, strict=True):
-        if landed.done():
-            continue
-        if result is None:
-            landed.set_result(None)
-        else:
-            landed.set_exception(result)
+    """Tell each of `batch` its result, and take it out of the batch: nobody is told twice."""
+    for (_, _, landed), result in zip([*batch], results, strict=True):
+        del batch[0]
+        landed(result)

@@ -265,8 +265,7 @@ class Writer:
         queued, self._queued = self._queued, _Queued()
         self._due = False
         commit = self._make(queued)
-        landed = self._batcher.put(self.lease, commit)
-        landed.add_done_callback(lambda done: self._landed(done, queued, commit))
+        self._batcher.put(self.lease, commit, lambda error: self._landed(error, queued, commit))
 
     def _make(self, queued: _Queued) -> Commit:
         state, turn = self.state, self.state.turn
@@ -292,12 +291,11 @@ class Writer:
         blobs = {name: queued.blobs[name] for name in refs if name in queued.blobs}
         return Commit(replace(header, digest=seal(header, body)), body, blobs)
 
-    def _landed(self, done: asyncio.Future[None], queued: _Queued, commit: Commit) -> None:
+    def _landed(self, error: Exception | None, queued: _Queued, commit: Commit) -> None:
         self._busy = False
         self._idle.set()
-        error = None if done.cancelled() else done.exception()
         landed = queued.landed
-        if error is not None or done.cancelled():
+        if error is not None:
             if landed is not None:
                 landed.end(self._lost or AttemptLost(str(error)))
             self.lose(str(error))
