@@ -1,0 +1,107 @@
+"""Logs of every released version fold for ever. See `README.md` beside this."""
+
+from base64 import b64decode
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import msgspec
+import pytest
+
+from outlast.codec import decode_input, unsqueeze
+from outlast.fold import fold
+from outlast.ids import blob_hash
+from outlast.records import AnyInput, AnyRecord
+from tests.histories.schema import schema
+from tests.histories.stored import HERE, History, records_of, summary
+
+HISTORIES = sorted(
+    path for path in HERE.glob("v*/*.json") if path.suffixes == [".json"] and path.stem != "schema"
+)
+
+
+def _read(path: Path) -> History:
+    return msgspec.json.decode(path.read_bytes(), type=History)
+
+
+def _named(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem}"
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=_named)
+async def test_a_stored_history_means_what_it_meant(path: Path) -> None:
+    expected = msgspec.json.decode(path.with_suffix(".expected.json").read_bytes())
+    assert msgspec.json.decode(msgspec.json.encode(await summary(_read(path)))) == expected
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=_named)
+def test_a_stored_blob_has_the_name_that_its_bytes_had(path: Path) -> None:
+    for name, data in _read(path).blobs.items():
+        assert blob_hash("default", unsqueeze(b64decode(data))) == name
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=_named)
+def test_a_stored_history_folds_from_its_snapshots(path: Path) -> None:
+    history = _read(path)
+    commits = history.commits()
+    for at, commit in enumerate(commits):
+        if commit.header.snapshot:
+            early, late = fold(history.session, commits), fold(history.session, commits[at:])
+            late.held = early.held  # a hint that the snapshot of this release did not have
+            assert late == early
+
+
+def test_every_kind_of_record_and_input_stands_in_a_history() -> None:
+    histories = [_read(path) for path in HISTORIES]
+    records = {type(record) for history in histories for _, of in records_of(history) for record in of}
+    inputs = {
+        type(decode_input(b64decode(body))) for history in histories for body in history.inputs.values()
+    }
+    assert records == set(get_args(AnyRecord))
+    assert inputs == set(get_args(AnyInput))
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("v*/schema.json")), ids=_named)
+def test_what_was_once_written_is_still_understood(path: Path) -> None:
+    """Nothing is removed, no tag, type or default changes its meaning; what is added has a default."""
+    now = schema()
+    stored = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, Any]])
+    for name, then in stored.items():
+        fields: dict[str, dict[str, Any]] = now[name]["fields"]
+        known: dict[str, dict[str, Any]] = then["fields"]
+        assert now[name]["tag"] == then["tag"]
+        for field, shape in known.items():
+            assert _still(fields.get(field), shape), f"{name}.{field} was {shape}"
+        for field, shape in fields.items():
+            assert field in known or "default" in shape, f"{name}.{field} was added without a default"
+
+
+def _still(now: dict[str, Any] | None, then: dict[str, Any]) -> bool:
+    if now is None or now.get("default", "none") != then.get("default", "none"):
+        return False
+    if isinstance(then["type"], list):
+        return set(cast("list[str]", then["type"])) <= set(cast("list[str]", now["type"]))
+    return now["type"] == then["type"]
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        None,
+        {"type": ["a", "b"], "default": "b"},
+        {"type": ["a", "b"]},
+        {"type": ["a", "c"], "default": "a"},
+        {"type": "str", "default": "a"},
+    ],
+)
+def test_a_field_that_is_gone_or_means_something_else_is_noticed(now: dict[str, Any] | None) -> None:
+    then = {"type": ["a", "b"], "default": "a"}
+    assert not _still(now, then)
+    assert _still({"type": ["a", "b", "c"], "default": "a"}, then)
+
+
+def test_what_this_release_writes_is_in_its_schema() -> None:
+    """Whatever is added is stored as well, so that the next release cannot take it back."""
+    newest = max(HERE.glob("v*/schema.json"))
+    stored = msgspec.json.decode(newest.read_bytes(), type=dict[str, dict[str, Any]])
+    for name, now in schema().items():
+        assert set(now["fields"]) == set(stored[name]["fields"]), f"add the new fields of {name} to {newest}"
