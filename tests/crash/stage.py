@@ -408,17 +408,17 @@ async def check(play: Play, manner: Manner, shape: Shape) -> None:
     results = play.outcome.value
     flat = results[1] if shape == "batch" else results[1:-1]
     assert (results[0], results[-1]) == ("think about it", "all is well")
-    outcomes = {
-        outcome.call: outcome
-        for outcome in witness.finished[session].values()
-        if witness.intents[session][outcome.call].kind == "tool"
-    }
-    assert len(outcomes) == len(flat) == (1 if shape in {"single", "slow", "steered"} else 2)
-    for (tag, result), outcome in zip(
-        zip(("one", "two"), flat, strict=False), outcomes.values(), strict=True
-    ):
-        _check_effect(play, manner, tag, outcome, shape)
-        if outcome.status == "ok":
+    outcomes: dict[str, CallOutcome] = {}
+    for outcome in witness.finished[session].values():
+        intent = witness.intents[session][outcome.call]
+        if intent.kind == "tool":
+            outcomes[intent.arguments.value()["tag"]] = outcome
+    tags = ("one",) if shape in {"single", "slow"} else ("one", "two")
+    assert len(flat) == len(tags)
+    assert set(outcomes) == set(tags)
+    for tag, result in zip(tags, flat, strict=True):
+        _check_effect(play, manner, tag, outcomes[tag], shape)
+        if outcomes[tag].status == "ok":
             assert result == f"{tag} done"
         else:
             assert IN_DOUBT in (result if shape == "built-in" else result["value"])

@@ -24,6 +24,8 @@ class CallIndex:
         self._by_match: dict[tuple[str, str], deque[int]] = defaultdict(deque)
         self._reached: set[int] = set()
         self._lanes: dict[str, str] = {MAIN: MAIN}
+        self._made: dict[str, list[int]] = defaultdict(list)
+        """By lane, the tool calls that no answer of a model asked for: those that a loop makes by itself."""
         self._walked: dict[str, int] = defaultdict(int)
         for state in turn.calls.values():
             self.add(state)
@@ -34,6 +36,8 @@ class CallIndex:
         if intent.harness_id:
             self._by_harness[intent.harness_id] = intent.call
         self._by_place[intent.kind, intent.lane, intent.ordinal] = intent.call
+        if intent.kind == "tool" and not intent.harness_id:
+            self._made[intent.lane].append(intent.call)
         if intent.match:
             self._by_match[intent.lane, intent.match].append(intent.call)
 
@@ -44,10 +48,9 @@ class CallIndex:
 
     def next_in(self, lane: str) -> CallState | None:
         """The next tool call of a lane that a loop walks again from its beginning; moves on."""
-        ordinal = self._walked[lane]
+        place, made = self._walked[lane], self._made[lane]
         self._walked[lane] += 1
-        number = self._by_place.get(("tool", lane, ordinal))
-        return None if number is None else self.turn.calls[number]
+        return self.turn.calls[made[place]] if place < len(made) else None
 
     def reached(self, calls: Iterable[int]) -> None:
         """The answers of these calls have reached the harness."""
