@@ -40,7 +40,7 @@ def _waits(head: SessionHead, alive: set[str], now_s: float) -> str:
         f"{head.waiting_inputs} input{'s' if head.waiting_inputs > 1 else ''}" if head.waiting_inputs else ""
     )
     if head.parked and not waiting:
-        return f"waits for you: outlast show {head.session}"
+        return "waits for you: outlast show, cancel"
     if head.turn_open and not waiting and head.wake_at_s is not None and head.wake_at_s > now_s:
         return f"waits until {moment(head.wake_at_s)}"
     if head.turn_open and not head.parked:

@@ -1,22 +1,17 @@
-"""Commands that only look: ls, show, log, follow."""
+"""Commands that only look, and come back: ls, show, log."""
 
 from collections.abc import AsyncGenerator
 
 import click
 
-from outlast.cli.exits import Exit, outcome_code
 from outlast.cli.listing import columns, rows_of
 from outlast.cli.options import SESSION, Setup, examples, perform, shared
 from outlast.cli.report import Report, record_line, report_json, report_text, turns_of
-from outlast.cli.watching import ENDINGS, sink_of, ticking, until_idle
-from outlast.cli.watching import show as show_events
 from outlast.codec import decode_records
 from outlast.session import Session
-from outlast.world import START, Cursor, SessionHead, World
+from outlast.world import SessionHead, World
 
 _PAGE = 200
-_BEHIND_ALL = 1 << 40
-"""A cursor index behind everything of its commit."""
 
 
 @click.command(epilog=examples("outlast ls --open", "outlast ls --json | jq -r 'select(.parked) | .session'"))
@@ -101,45 +96,5 @@ def log(session: str, after: int, world: str | None, json: bool) -> None:
                     for index, record in enumerate(records):
                         entry = {"seq": at, "index": index, "fence": header.fence, "record": record}
                         setup.say(entry, record_line(at, index, header.fence, record))
-
-    perform(body, world=world, json=json)
-
-
-@click.command(
-    epilog=examples("outlast follow pricing-3f2a", "outlast follow pricing-3f2a --json --after 12.3")
-)
-@click.argument("session", type=SESSION)
-@click.option(
-    "--after",
-    metavar="CURSOR",
-    help="Go on after this cursor, as events carry it; by default from the start.",
-)
-@click.option("--new", is_flag=True, help="Only what comes from now on.")
-@click.option("--until-idle", "ends", is_flag=True, help="End when no turn is open and none waits.")
-@shared
-def follow(session: str, after: str | None, new: bool, ends: bool, world: str | None, json: bool) -> None:
-    """Watch SESSION: what happened, then whatever comes. Ctrl-C stops the watching, not the session.
-
-    Reading may stop anywhere: `--after` with the cursor of the last event goes on behind it, and nothing comes twice.
-    With `--until-idle` the exit status tells how the last turn ended.
-    """
-    if new and after is not None:
-        raise click.UsageError("--new and --after exclude each other.")
-
-    async def body(setup: Setup) -> int | None:
-        cursor = START if after is None else Cursor.parse(after)
-        code = Exit.OK
-        async with setup.world() as opened:
-            found = await Session.find(opened, session)
-            if new:
-                cursor = Cursor((await found.head()).seq, _BEHIND_ALL)
-            sink = sink_of(setup)
-            source = until_idle(found, cursor) if ends else found.follow(cursor)
-            with sink:
-                async with ticking(sink):
-                    async for event in show_events(found, source, sink):
-                        if event.kind in ENDINGS:
-                            code = outcome_code(event.status)
-        return code
 
     perform(body, world=world, json=json)

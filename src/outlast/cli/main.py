@@ -12,7 +12,7 @@ COMMANDS: Final = {
     "work": ("outlast.cli.work:work", "Claim ready sessions and advance them."),
     "ls": ("outlast.cli.look:ls", "List the sessions, newest change first."),
     "show": ("outlast.cli.look:show", "Show how a session stands, call by call."),
-    "follow": ("outlast.cli.look:follow", "Watch a session: what happened, then what comes."),
+    "follow": ("outlast.cli.follow:follow", "Watch a session: what happened, then what comes."),
     "log": ("outlast.cli.look:log", "Print every record of a session."),
     "send": ("outlast.cli.act:send", "Send a session its next prompt."),
     "steer": ("outlast.cli.act:steer", "Tell the running turn something."),

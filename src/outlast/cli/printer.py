@@ -227,7 +227,9 @@ class Printer:
 
     def _open_calls(self) -> Group:
         rows: list[str] = []
-        if self._turn.open:
+        if not self._turn.open:
+            rows.append(f"    waiting …   {self._hint}")
+        else:
             open_ones = [view for view in self.screen.calls.values() if view.settled is None]
             for view in open_ones[-_LIVE_CALLS:]:
                 rows += self._open_call(view)

@@ -103,7 +103,8 @@ def report_text(report: Report) -> str:
         lines.append(f"  in {plain(state.opened.cwd)}")
     if report.row.waits:
         lines.append(f"  {report.row.waits}")
-    lines += [_turn_line(row) for row in report.turns]
+    parked = None if state.turn is None or state.turn.parked is None else state.turn.parked.why
+    lines += [_turn_line(row, parked) for row in report.turns]
     if state.turn is not None:
         lines += _open_turn_lines(head.session, state.turn)
     elif state.last is not None and report.result is not None:
@@ -112,28 +113,31 @@ def report_text(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _turn_line(row: TurnRow) -> str:
-    spent = "" if row.status == "open" else f"  {dollars(row.usage.cost_usd)}"
+def _turn_line(row: TurnRow, parked: str | None) -> str:
+    if row.status == "open":
+        return f"turn {row.turn} {parked or 'open'}  {short(row.prompt, 80)}"
     error = f"  {short(row.error, 300)}" if row.error else ""
-    return f"turn {row.turn} {row.status}{spent}  {short(row.prompt, 80)}{error}"
+    return f"turn {row.turn} {row.status}  {dollars(row.usage.cost_usd)}  {short(row.prompt, 80)}{error}"
 
 
 def _open_turn_lines(session: str, turn: TurnState) -> list[str]:
-    lines = [_attempt_line(number, attempt) for number, attempt in enumerate(turn.attempts, 1)]
+    last = len(turn.attempts)
+    lines = [_attempt_line(at, attempt, newest=at == last) for at, attempt in enumerate(turn.attempts, 1)]
     lines += [call_line(call) for call in turn.calls.values()]
     if turn.parked is not None:
         evidence = msgspec.json.format(msgspec.json.encode(turn.parked.evidence), indent=2).decode()
         lines += [
             f"It is {turn.parked.why} and waits for you. The evidence:",
             plain(evidence),
-            f"End it: outlast cancel {session}   (a worker carries that out: outlast work)",
+            f"End it: outlast cancel {session} (a worker carries that out: outlast work)",
         ]
     return lines
 
 
-def _attempt_line(number: int, attempt: AttemptState) -> str:
-    ended = f"  {short(attempt.ended.replace('_', ' '), 200)}" if attempt.ended else ""
-    return f"  ▸ attempt {number}  fence {attempt.fence}  {attempt.worker}  {attempt.settled} calls settled{ended}"
+def _attempt_line(number: int, attempt: AttemptState, *, newest: bool) -> str:
+    ended = short(attempt.ended.replace("_", " "), 200) or ("" if newest else "its worker was lost")
+    facts = f"fence {attempt.fence}  {attempt.worker}  {attempt.settled} calls settled"
+    return f"  ▸ attempt {number}  {facts}  {ended}".rstrip()
 
 
 def call_line(call: CallState) -> str:

@@ -1,0 +1,54 @@
+"""`outlast follow`: watch a session."""
+
+from typing import Final
+
+import click
+
+from outlast.cli.exits import Exit, outcome_code
+from outlast.cli.options import SESSION, Setup, examples, perform, shared
+from outlast.cli.watching import ENDINGS, show, sink_of, ticking, until_idle
+from outlast.session import Session
+from outlast.world import START, Cursor
+
+_BEHIND_ALL: Final = 1 << 40
+"""A cursor index behind everything of its commit."""
+
+
+@click.command(
+    epilog=examples("outlast follow pricing-3f2a", "outlast follow pricing-3f2a --json --after 12.3")
+)
+@click.argument("session", type=SESSION)
+@click.option(
+    "--after",
+    metavar="CURSOR",
+    help="Go on after this cursor, as events carry it; by default from the start.",
+)
+@click.option("--new", is_flag=True, help="Only what comes from now on.")
+@click.option("--until-idle", "ends", is_flag=True, help="End when no turn is open and none waits.")
+@shared
+def follow(session: str, after: str | None, new: bool, ends: bool, world: str | None, json: bool) -> None:
+    """Watch SESSION: what happened, then whatever comes. Ctrl-C stops the watching, not the session.
+
+    Reading may stop anywhere: `--after` with the cursor of the last event goes on behind it, and nothing comes twice.
+    With `--until-idle` the exit status tells how the last turn ended.
+    """
+    if new and after is not None:
+        raise click.UsageError("--new and --after exclude each other.")
+
+    async def body(setup: Setup) -> int | None:
+        cursor = START if after is None else Cursor.parse(after)
+        code = Exit.OK
+        async with setup.world() as opened:
+            found = await Session.find(opened, session)
+            if new:
+                cursor = Cursor((await found.head()).seq, _BEHIND_ALL)
+            sink = sink_of(setup)
+            source = until_idle(found, cursor) if ends else found.follow(cursor)
+            with sink:
+                async with ticking(sink):
+                    async for event in show(found, source, sink):
+                        if event.kind in ENDINGS:
+                            code = outcome_code(event.status)
+        return code
+
+    perform(body, world=world, json=json)
