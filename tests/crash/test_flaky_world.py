@@ -113,7 +113,7 @@ async def test_each_operation_may_fail_once_before_it_is_done_or_after(tmp_path:
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_world_that_is_gone_for_a_while_costs_a_turn_nothing(tmp_path: Path, when: When) -> None:
     async with open_memory() as world:
-        gone = {
+        gone: dict[tuple[str, int], When] = {
             (operation, number): when for operation in ("commit_many", "inputs") for number in range(2, 6)
         }
         shop, _ = await one_turn(world, tmp_path, "gone", gone)
