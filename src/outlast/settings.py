@@ -1,7 +1,8 @@
 """The product's own settings: few, typed, each with a default that works.
 
 Read from the environment (`OUTLAST_*`), else from `outlast.toml` in the working directory, else from
-`outlast.toml` in the user's configuration directory. `SETTINGS` is the table that the reference page shows.
+`outlast.toml` in the user's configuration directory. Where sessions, files and keys go, only the environment and the
+user's own file may say. `SETTINGS` is the table that the reference page shows.
 """
 
 import os
@@ -54,6 +55,8 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "concurrency": (1, 1000),
     "drain_s": (0.0, 86400.0),
 }
+_OWNERS: Final = frozenset({"world", "data_dir", "anthropic_base_url"})
+"""Where sessions, files and keys go is the user's to say: a cloned repository may bring an `outlast.toml` of its own."""
 _LEVELS: Final = ("debug", "info", "warning", "error")
 _DEFAULTS: Final[Mapping[str, object]] = {field.name: field.default for field in fields(Settings)}
 
@@ -70,11 +73,13 @@ def read_settings(environ: Mapping[str, str] | None = None, *, cwd: Path | None 
     """
     environ = os.environ if environ is None else environ
     found: dict[str, Any] = {}
-    for file in (
-        Path(platformdirs.user_config_dir("outlast")) / "outlast.toml",
-        (cwd or Path.cwd()) / "outlast.toml",
-    ):
-        found.update({name: _checked(name, value, str(file)) for name, value in _read(file).items()})
+    user_file = Path(platformdirs.user_config_dir("outlast")) / "outlast.toml"
+    for file in (user_file, (cwd or Path.cwd()) / "outlast.toml"):
+        for name, value in _read(file).items():
+            if file != user_file and name in _OWNERS:
+                reason = f"a directory's file may not set it; set OUTLAST_{name.upper()}, or put it into {user_file}"
+                raise BadSettings(name=name, value=value, reason=reason, source=str(file))
+            found[name] = _checked(name, value, str(file))
     for name in _DEFAULTS:
         variable = f"OUTLAST_{name.upper()}"
         if environ.get(variable):
