@@ -318,3 +318,6 @@ class Agent:
     """None: sessions say where they work (`local(cwd)`)."""
     recovery_budget: int = 5
     """Attempts in a row without a settled call after which a turn is parked as stuck."""
+    provider_retries: int = 60
+    """How often in a row the model provider may fail in a way that passes, about an hour, before a turn is parked as
+    stuck. These do not use up the recovery budget."""

@@ -131,8 +131,13 @@ class Calls(Protocol):
         """Write the answer and, in the same commit, an intent for every tool call in it. Durable."""
         ...
 
-    async def void_model(self, call: int, reason: str, usage: Usage | None = None) -> None:
-        """The answer was cut or refused: what it showed is void and its cost is recorded. The call stays open."""
+    async def void_model(
+        self, call: int, reason: str, usage: Usage | None = None, *, retry_after_s: float = 0.0
+    ) -> None:
+        """The answer was cut or refused: what it showed is void and its cost is recorded. The call stays open.
+
+        If the attempt then ends for that, the next begins no sooner than the provider asked, `retry_after_s` from now.
+        """
         ...
 
     async def start_tool(self, harness_id: str, name: str, arguments: Mapping[str, Any]) -> Let | Deny:

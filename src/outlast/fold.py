@@ -92,7 +92,9 @@ class TurnState(msgspec.Struct):
     calls: dict[int, CallState] = {}
     attempts: list[AttemptState] = []
     fruitless: int = 0
-    """Attempts begun since the frontier of settled calls last moved."""
+    """Attempts begun since the frontier of settled calls last moved, without those that provider or hand-over ended."""
+    refused: int = 0
+    """Attempts that the model provider ended since then."""
     parked: TurnParked | None = None
     ordinals: dict[str, int] = {}
     """Next ordinal by `kind/lane`."""
@@ -254,13 +256,12 @@ def _of_turn(
         case TurnOpened():
             _turn_opened(state, record)
         case AttemptEnded():
-            for attempt in _turn(state, record.turn).attempts[-1:]:
-                attempt.ended = record.error or record.why
+            _attempt_ended(_turn(state, record.turn), record)
         case TurnParked():
             _turn(state, record.turn).parked = record
         case TurnReleased():
             turn = _turn(state, record.turn)
-            turn.parked, turn.fruitless = None, 0
+            turn.parked, turn.fruitless, turn.refused = None, 0, 0
         case TurnSettled():
             _turn_settled(state, record)
         case SteerTaken():
@@ -301,7 +302,7 @@ def _outcome(state: SessionState, record: CallOutcome) -> None:
     call.outcome = record
     _spend(state, call, record.usage)
     turn = _turn(state, record.turn)
-    turn.fruitless = 0
+    turn.fruitless = turn.refused = 0
     if turn.attempts:
         turn.attempts[-1].settled += 1
     if record.status in {"in_doubt", "interrupted", "cancelled"} and call.intent.harness_id:
@@ -361,6 +362,16 @@ def _attempt_opened(state: SessionState, record: AttemptOpened) -> None:
     if state.turn is not None:
         state.turn.attempts.append(msgspec.structs.replace(state.attempt))
         state.turn.fruitless += 1
+
+
+def _attempt_ended(turn: TurnState, record: AttemptEnded) -> None:
+    for attempt in turn.attempts[-1:]:
+        attempt.ended = record.error or record.why
+    if record.why == "provider":
+        turn.refused += 1
+    if record.why != "failed":
+        # The attempt was counted when it was opened, or it opened the turn; neither ending says anything against it.
+        turn.fruitless -= 1
 
 
 def _turn_settled(state: SessionState, record: TurnSettled) -> None:

@@ -25,6 +25,7 @@ from outlast.errors import (
     AttemptLost,
     BadInput,
     HarnessError,
+    ModelCallFailed,
     NotFound,
     OutlastError,
     Refused,
@@ -39,6 +40,8 @@ KILL_GRACE_S: Final = 2.0
 """How long the processes of a holder whose lease merely ran out may still be dying."""
 RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0)
 """Pause before the next attempt after the harness failed, by the number of fruitless attempts."""
+PROVIDER_RETRY_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+"""Pause before the next attempt after the model provider failed, by how often it did so in a row."""
 STUBBORN_S: Final = 5.0
 """How long an ending attempt waits for tools that do not let themselves be cancelled."""
 HANDED_OVER: Final = "handed over"
@@ -160,7 +163,7 @@ class _Session:
         context = self._context(agent)
         if self._inbox.cancels:
             return await self._settle(context, None, None)
-        if turn.parked is not None or turn.fruitless > agent.recovery_budget:
+        if turn.parked is not None or _used_up(turn, agent):
             return await self._leave_parked(turn)
         if resumed and self._claim.proof == "expired":
             await asyncio.sleep(advancer.kill_grace_s)
@@ -170,7 +173,7 @@ class _Session:
                 attempt = EngineAttempt(context, agent, around, resumed=resumed, prompt=str(prompt))
                 end = await self._advance(attempt, context)
         except Exception as error:  # noqa: BLE001 - handled: the attempt failed, and its reason goes into the log
-            return await self._failed(turn, error)
+            return await self._failed(context, error)
         return await self._finish(attempt, context, end)
 
     def _context(self, agent: Agent) -> Context:
@@ -235,7 +238,7 @@ class _Session:
         if isinstance(end, BadInput) and context.stopping is None:
             return await self._settle(context, TurnResult("failed", error=str(end)), attempt)
         if isinstance(end, OutlastError) and context.stopping is None:
-            return await self._failed(context.turn, end)
+            return await self._failed(context, end)
         if context.stopping == HANDED_OVER:
             now = self._advancer.clock.now()
             await self._writer.write(AttemptEnded(context.turn.turn, "handed_over", at_s=now))
@@ -253,12 +256,15 @@ class _Session:
         await context.gate.cross(Point.AFTER_SETTLE)
         return True
 
-    async def _failed(self, turn: TurnState, error: Exception) -> bool:
-        """The harness failed: let another attempt try, later; the recovery budget bounds how often."""
-        now = self._advancer.clock.now()
-        self._writer.wake_at_s = now + RETRY_S[min(turn.fruitless, len(RETRY_S) - 1)]
+    async def _failed(self, context: Context, error: Exception) -> bool:
+        """The harness or the provider failed: let another attempt try, later; budgets of their own bound how often."""
+        now, turn = self._advancer.clock.now(), context.turn
         text = as_unicode(str(error)) if isinstance(error, OutlastError) else described(error)
-        await self._writer.write(AttemptEnded(turn.turn, "failed", text, now))
+        provider = isinstance(error, ModelCallFailed)
+        pauses, times = (PROVIDER_RETRY_S, turn.refused) if provider else (RETRY_S, max(0, turn.fruitless))
+        pause_s = pauses[min(times, len(pauses) - 1)]
+        self._writer.wake_at_s = now + (max(pause_s, context.retry_after_s) if provider else pause_s)
+        await self._writer.write(AttemptEnded(turn.turn, "provider" if provider else "failed", text, now))
         return False
 
     async def _leave_parked(self, turn: TurnState) -> bool:
@@ -270,10 +276,15 @@ class _Session:
         return False
 
 
+def _used_up(turn: TurnState, agent: Agent) -> bool:
+    return turn.fruitless > agent.recovery_budget or turn.refused > agent.provider_retries
+
+
 def _evidence(turn: TurnState) -> dict[str, Any]:
     """Why a turn is stuck: what was tried, and what every attempt found open."""
     return {
-        "fruitless_attempts": turn.fruitless,
+        "fruitless_attempts": max(0, turn.fruitless),
+        "refused_by_provider": turn.refused,
         "attempts": [
             {"fence": one.fence, "worker": one.worker, "settled": one.settled, "ended": one.ended}
             for one in turn.attempts[-8:]

@@ -168,10 +168,10 @@ class InputDropped(Record, frozen=True, tag="input_dropped"):
 
 
 class AttemptEnded(Record, frozen=True, tag="attempt_ended"):
-    """An attempt ended before its turn: the harness failed, or the worker handed the turn over."""
+    """An attempt ended before its turn: harness or model provider failed, or the worker handed the turn over."""
 
     turn: int
-    why: Literal["failed", "handed_over"]
+    why: Literal["failed", "provider", "handed_over"]
     error: str = ""
     at_s: float = 0.0
 
