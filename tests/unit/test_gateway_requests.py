@@ -198,3 +198,50 @@ def test_nothing_that_makes_a_model_answer_passes_without_being_a_call(
 ) -> None:
     assert ANTHROPIC.is_call(method, path) is call
     assert ANTHROPIC.may_pass(method, path) is passes
+
+
+# what a harness folds into results
+
+ASIDE = "<system-reminder>\nThe user sent a new message while you were working:\nBlue.\n</system-reminder>"
+
+
+def steered(*results: dict[str, Any]) -> dict[str, Any]:
+    return {**PLAIN, "messages": [*PLAIN["messages"][:2], user(*results)]}
+
+
+STEERED = {
+    "the last": steered(tool_result("t1", "a.txt"), tool_result("t2", f"/tmp\n\n{ASIDE}")),
+    "the first": steered(tool_result("t1", f"a.txt\n\n{ASIDE}"), tool_result("t2", "/tmp")),
+    "a block": steered(tool_result("t1", "a.txt"), tool_result("t2", [text("/tmp\n"), text(ASIDE)])),
+    "no result": steered(tool_result("t1", "a.txt"), tool_result("t2", "/tmp"), text(ASIDE)),
+}
+
+
+@pytest.mark.parametrize("steered", STEERED.values(), ids=STEERED)
+def test_a_steer_is_the_same_wherever_the_harness_folds_it_in(steered: dict[str, Any]) -> None:
+    understood = ANTHROPIC.understand(steered)
+    assert understood.match == match(STEERED["no result"]) != match(PLAIN)
+    assert understood.newest == [ASIDE]
+    assert understood.results["t2"].value == [text("/tmp")]
+
+
+@pytest.mark.parametrize("content", [f"lost\n\n{ASIDE}", [text("lost"), text(ASIDE)]])
+def test_a_result_that_the_log_knows_better_keeps_the_steer_that_was_folded_into_it(content: object) -> None:
+    mended = ANTHROPIC.mend(steered(tool_result("t1", content)), {"t1": ToolResult("ok", "found")}.get)
+    understood = ANTHROPIC.understand(mended)
+    assert understood.results["t1"].value == [text("found")]
+    assert understood.newest == [ASIDE]
+    same = steered(tool_result("t1", f"found\n\n{ASIDE}"))
+    assert ANTHROPIC.mend(same, {"t1": ToolResult("ok", "found")}.get) is same
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<system-reminder>Warning: the file exists but the contents are empty.</system-reminder>",
+        f"quoted {ASIDE}",
+        f"{ASIDE} and more",
+    ],
+)
+def test_a_result_that_only_looks_like_a_steer_stays_a_result(content: str) -> None:
+    assert ANTHROPIC.understand(steered(tool_result("t1", content))).newest == []

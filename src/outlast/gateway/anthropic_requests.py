@@ -17,6 +17,8 @@ from outlast.tool import result_text
 Block = dict[str, Any]
 
 _BILLING: Final = "x-anthropic-billing-header"
+# What Claude Code says itself, and what a person says meanwhile, it folds into the result that comes last.
+_ASIDE, _ASIDE_ENDS = "<system-reminder>\n", "</system-reminder>"
 # What may differ between equal requests: who asks, where the cache is marked, how the answer is to be sent.
 _NOT_COMPARED: Final = frozenset({"messages", "metadata", "cache_control", "stream", "system", "tools"})
 
@@ -76,11 +78,40 @@ def _mend_block(block: Block, result_of: Callable[[str], ToolResult | None]) -> 
         return block
     failed = known.status != "ok"
     content = _content_of(known.value)
-    if _plain(content) == _plain(block.get("content")) and failed == bool(block.get("is_error")):
+    said, asides = _apart(_plain(block.get("content")))
+    if _plain(content) == said and failed == bool(block.get("is_error")):
         return block
     mended = {key: value for key, value in block.items() if key != "is_error"}
-    mended["content"] = _marked_like(block.get("content"), content)
+    mended["content"] = _marked_like(block.get("content"), _with_asides(content, asides))
     return {**mended, "is_error": True} if failed else mended
+
+
+def _apart(blocks: Sequence[Block]) -> tuple[list[Block], list[str]]:
+    """The plain content of a result, and what the harness has folded into it."""
+    kept: list[Block] = list(blocks)
+    asides: list[str] = []
+    while kept and kept[-1].get("type") == "text":
+        text, at = str(kept[-1]["text"]), _aside_in(str(kept[-1]["text"]))
+        if at is None:
+            break
+        asides.insert(0, text[at:].rstrip())
+        rest = text[:at].rstrip("\n")
+        kept[-1:] = [{**kept[-1], "text": rest}] if rest else []
+    return kept, asides
+
+
+def _aside_in(text: str) -> int | None:
+    """Where at the end of a result's text something folded in begins."""
+    if not text.rstrip().endswith(_ASIDE_ENDS):
+        return None
+    at = text.rfind(_ASIDE)
+    return at if at == 0 or text[max(0, at - 2) : max(0, at)] == "\n\n" else None
+
+
+def _with_asides(content: str | list[Block], asides: Sequence[str]) -> str | list[Block]:
+    if isinstance(content, str):
+        return "\n\n".join([content, *asides])
+    return [*content, *({"type": "text", "text": aside} for aside in asides)]
 
 
 def _content_of(value: object) -> str | list[Block]:
@@ -150,8 +181,16 @@ def _in_order(blocks: list[Block]) -> list[Block]:
     results = [block for block in blocks if block.get("type") == "tool_result"]
     if not results:
         return blocks
+    asides: list[str] = []
+    for block in results:
+        block["content"], folded = _apart(block["content"])
+        asides += folded
     results.sort(key=lambda block: str(block.get("tool_use_id", "")))
-    return results + [block for block in blocks if block.get("type") != "tool_result"]
+    return [
+        *results,
+        *({"type": "text", "text": aside} for aside in asides),
+        *(block for block in blocks if block.get("type") != "tool_result"),
+    ]
 
 
 def _said(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
