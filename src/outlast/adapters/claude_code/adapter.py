@@ -12,6 +12,7 @@ from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.driver import Driver
 from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.policies import application_tool, policy_of
+from outlast.adapters.claude_code.user import link_user_files, user_home
 from outlast.adapters.claude_code.versions import installed
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -77,6 +78,9 @@ class ClaudeCode:
         ready = await files.prepare()
         if ready.over is not None:
             return TurnResult("done", ready.over)
+        local = _in_users_directory(attempt)
+        if local:
+            link_user_files(attempt.places.home / launch.CONFIG, os.environ)
         offered = [f"mcp__{launch.SERVER}__{name}" for name in attempt.tools]
         dialogue = ClaudeCodeDialogue(uuid, offered)
         async with attempt.gateway.admit(attempt, dialogue) as door:
@@ -88,8 +92,15 @@ class ClaudeCode:
                 model=str(attempt.settings.get("model", "")),
                 flags=[str(flag) for flag in attempt.settings.get("flags") or ()],
                 tools=bool(attempt.tools),
+                tool_home=user_home(os.environ) if local else None,
             )
             argv = launch.argv(started, resume=ready.resume)
             env = launch.environment(started, os.environ, go_on=not ready.say_prompt)
             async with attempt.processes.start(argv, env=env, cwd=attempt.places.cwd) as process:
                 return await Driver(attempt, files, process, dialogue).run(say_prompt=ready.say_prompt)
+
+
+def _in_users_directory(attempt: Attempt) -> bool:
+    """Whether the session works where a person works too, with the person's own tools and settings."""
+    opened = attempt.state.opened
+    return opened is not None and opened.workspace.get("kind") == "local"

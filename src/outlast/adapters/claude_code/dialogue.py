@@ -1,5 +1,6 @@
 """How Claude Code speaks: its lanes, what a resume adds to its requests, its hooks (`outlast.adapter.Dialogue`)."""
 
+import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -33,10 +34,13 @@ class ClaudeCodeDialogue:
         self._tools = frozenset(tools)
         self.hooked: dict[str, Mapping[str, Any]] = {}
         """The arguments that the before-hook saw, by call id: Claude Code normalises what the model asked for."""
+        self.heard = asyncio.Event()
+        """It has asked for something: it goes on with the turn."""
         self.over = False
         """The turn has ended in the harness: nothing more goes upstream."""
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
+        self.heard.set()
         if headers.get(_SESSION_HEADER, self._session) != self._session:
             return FOREIGN
         agent = headers.get(_AGENT_HEADER)
@@ -76,6 +80,7 @@ class ClaudeCodeDialogue:
             case "hello":
                 return HookAsk("hello")
             case "before":
+                self.heard.set()
                 self.hooked[harness_id] = arguments
                 return HookAsk("before", harness_id, name, arguments)
             case "after":

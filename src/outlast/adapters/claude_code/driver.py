@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -11,8 +12,10 @@ from outlast.adapters.claude_code import stream
 from outlast.adapters.claude_code.dialogue import MAIN, ClaudeCodeDialogue
 from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.places import mirrored_path
-from outlast.errors import HarnessError
+from outlast.errors import HarnessError, ModelCallFailed
 
+START_S: Final = 60.0
+"""How long Claude Code may take from its start to its first request: it waits for ever if it sees no turn to go on."""
 CLOSING_S: Final = 10.0
 """How long Claude Code may take to write its last records after the turn is over."""
 MIRROR_S: Final = 20.0
@@ -21,6 +24,8 @@ MIRROR_S: Final = 20.0
 NOT_STARTED: Final = "This call may not run: the log does not say that it has begun in this attempt."
 OTHER_ARGUMENTS: Final = "This call may not run: its arguments are not those that the log let begin."
 
+REFUSED: Final = "outlast lets nothing through"
+"""What the gateway's refusals say: the provider has no part in them."""
 _PASSING: Final = frozenset({408, 409, 425, 429})
 
 
@@ -45,11 +50,12 @@ class Driver:
         else:
             self._mirrored.set()
         async with asyncio.TaskGroup() as tasks:
-            steering = tasks.create_task(self._steer())
+            beside = [tasks.create_task(self._steer()), tasks.create_task(self._expect_a_request())]
             try:
                 await self._read(tasks)
             finally:
-                steering.cancel()
+                for task in beside:
+                    task.cancel()
         if self._end is None:
             status = await self._process.wait()
             raise HarnessError(
@@ -59,22 +65,21 @@ class Driver:
         return _result(self._end)
 
     async def _read(self, tasks: asyncio.TaskGroup) -> None:
-        closing: asyncio.TimerHandle | None = None
-        loop, reader = asyncio.get_running_loop(), asyncio.current_task()
-        async for line in self._process.lines():
-            event = stream.read(line)
-            if not isinstance(event, stream.Finished):
-                await self._take(event, tasks)
-            elif self._goes_on():
-                continue
-            elif self._end is None:
-                self._end = event
-                await self._process.close_stdin()
-                closing = loop.call_later(CLOSING_S, _give_up, reader)
-        if closing is not None:
-            closing.cancel()
+        loop = asyncio.get_running_loop()
+        with suppress(
+            TimeoutError
+        ):  # once the turn is over, a process that does not end is not waited for any longer
+            async with asyncio.timeout(None) as closing:
+                async for line in self._process.lines():
+                    event = stream.read(line)
+                    if not isinstance(event, stream.Finished):
+                        await self._take(event, tasks)
+                    elif self._end is None and not self._goes_on(event):
+                        self._end = event
+                        closing.reschedule(loop.time() + CLOSING_S)
+                        await self._process.close_stdin()
 
-    def _goes_on(self) -> bool:
+    def _goes_on(self, end: stream.Finished) -> bool:
         """Whether a steer that came too late for any request has already begun a turn of its own in the harness.
 
         Then it belongs to this turn, since a model call carries it; else nothing more goes upstream, and the steer
@@ -84,8 +89,10 @@ class Driver:
             call.intent.kind == "model" and call.intent.lane == MAIN
             for call in self._attempt.turn.open_calls()
         )
-        self._dialogue.over = not asking
-        return asking
+        # A call that failed is open too, and nobody asks it again in this process.
+        goes_on = end.ok and asking
+        self._dialogue.over = not goes_on
+        return goes_on
 
     async def _take(self, event: stream.Event, tasks: asyncio.TaskGroup) -> None:
         match event:
@@ -148,14 +155,19 @@ class Driver:
         state = self._attempt.turn.calls[call]
         return state.open and state.started == self._attempt.fence
 
+    async def _expect_a_request(self) -> None:
+        try:
+            async with asyncio.timeout(START_S):
+                await self._dialogue.heard.wait()
+        except TimeoutError:
+            reason = f"it has asked for nothing within {START_S:g} s. {self._process.errors()}"
+            raise HarnessError(harness="Claude Code", reason=reason) from None
+
     async def _steer(self) -> None:
         async for steer in self._attempt.steers.arrivals():
+            if self._end is not None:
+                return  # its input is closed; the steer becomes the next prompt
             await self._process.write(stream.prompt(_plain(steer.text), self._files.steer_uuid(steer.input)))
-
-
-def _give_up(reader: "asyncio.Task[Any] | None") -> None:
-    if reader is not None:
-        reader.cancel()
 
 
 def _plain(text: str) -> str:
@@ -173,11 +185,13 @@ def _result(end: stream.Finished) -> TurnResult:
     """What the last line says of the turn.
 
     Raises:
-        HarnessError: a failure that may pass: another attempt goes on where this one stopped.
+        HarnessError: the gateway let nothing through: another attempt goes on where this one stopped.
+        ModelCallFailed: the provider failed in a way that may pass: the same.
     """
     if end.ok:
         return TurnResult("done", end.text)
-    passing = end.status is not None and (end.status in _PASSING or end.status >= 500)
-    if end.why == "api_error" and (passing or end.status is None):
-        raise HarnessError(harness="Claude Code", reason=f"the model provider failed: {end.text[:500]}")
+    if REFUSED in end.text:
+        raise HarnessError(harness="Claude Code", reason=end.text[:500])
+    if end.why == "api_error" and (end.status is None or end.status in _PASSING or end.status >= 500):
+        raise ModelCallFailed(status=end.status or "with half an answer", reason=end.text[:500])
     return TurnResult("failed", end.text, end.text or end.why)

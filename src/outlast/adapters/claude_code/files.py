@@ -79,6 +79,7 @@ class SessionFiles:
             results=results,
             rerun=rerun,
             steers=self._steers_of_open_call(),
+            sentinel=SENTINEL,
         )
         await self._apply(files, mended)
         self._write(files)

@@ -20,6 +20,9 @@ TOKEN_VARIABLE: Final = "OUTLAST_ATTEMPT_TOKEN"  # noqa: S105 - the name of a va
 SERVER: Final = "outlast"
 """Name of our MCP server: the application's tool `refund` is `mcp__outlast__refund` to the model."""
 
+CONFIG: Final = ".claude"
+"""Name below the session's home of the directory of everything that Claude Code keeps."""
+
 HOOK_TIMEOUT_S: Final = 3600
 HELLO_TIMEOUT_S: Final = 10
 MCP_TIMEOUT_MS: Final = 3_600_000
@@ -59,6 +62,7 @@ class Launch:
     session: str
     """UUID of the session in Claude Code."""
     home: Path
+    """Below it is everything that Claude Code keeps of the session; the same at every start."""
     door: Door
     model: str = ""
     """Empty: what the project's settings or Claude Code choose."""
@@ -66,6 +70,8 @@ class Launch:
     """More flags of the user; the same at every start."""
     tools: bool = True
     """Offer the application's tools."""
+    tool_home: Path | None = None
+    """HOME of Claude Code and its tools; None: `home`. No request depends on it."""
     python: str = sys.executable
 
 
@@ -163,7 +169,7 @@ def environment(launch: Launch, inherited: Mapping[str, str], *, go_on: bool) ->
         **SWITCHES,
         "NO_PROXY": near,
         "no_proxy": near,
-        "HOME": str(launch.home),
+        "HOME": str(launch.tool_home or launch.home),
         **(_RESUMING if go_on else {}),
     }
 
@@ -179,6 +185,7 @@ def _gateway_env(launch: Launch) -> dict[str, str]:
     near = ",".join(_NEAR)
     return {
         **dict.fromkeys(_ELSEWHERE, ""),
+        "CLAUDE_CONFIG_DIR": str(launch.home / CONFIG),
         "ANTHROPIC_API_KEY": launch.door.token,
         "ANTHROPIC_BASE_URL": launch.door.base_url,
         TOKEN_VARIABLE: launch.door.token,

@@ -80,7 +80,7 @@ class Pen:
     """Time stamp, as `2026-11-29T16:25:32.135Z`."""
 
 
-def repair(
+def repair(  # noqa: PLR0913 - each keyword is another part of what the log knows
     lines: Sequence[str],
     *,
     pen: Pen,
@@ -88,6 +88,7 @@ def repair(
     results: Mapping[str, Result],
     rerun: str | None = None,
     steers: Sequence[Steer] = (),
+    sentinel: str = "",
 ) -> Repair:
     """Bring a transcript up to what the log knows.
 
@@ -100,12 +101,14 @@ def repair(
         results: what the model is told of each call that has ended, by the id that model and harness use.
         rerun: the call without a result that Claude Code shall run again.
         steers: those that the request to be sent next was the first to carry.
+        sentinel: the resume prompt. One that nothing was answered to is cut off: at the end of a transcript it would
+            keep Claude Code from going on.
 
     Raises:
         Unanswered: a call has neither a result nor leave to run again.
     """
     records = parse(lines)
-    records = records[: _end(records, answers)]
+    records = records[: _end(records, answers, sentinel)]
     keep = len(records)
     writer = _Writer(records, pen)
     present = message_ids(records)
@@ -129,7 +132,7 @@ def closed(lines: Sequence[str], *, pen: Pen, results: Mapping[str, Result], sen
     Each of its calls gets its result, and the model the last word with `sentinel`, which the gateway takes out of
     every request. Without it Claude Code would put in "No response requested." itself.
     """
-    done = repair(lines, pen=pen, answers=(), results=results)
+    done = repair(lines, pen=pen, answers=(), results=results, sentinel=sentinel)
     records = parse([*lines[: done.keep], *done.lines])
     if is_over(records):
         return done
@@ -141,7 +144,7 @@ def closed(lines: Sequence[str], *, pen: Pen, results: Mapping[str, Result], sen
     return Repair(done.keep, [as_line(record) for record in records[done.keep :]])
 
 
-def _end(records: Sequence[Json], answers: Sequence[Answer]) -> int:
+def _end(records: Sequence[Json], answers: Sequence[Answer], sentinel: str) -> int:
     """Where the part of the transcript ends that is to be built on."""
     end = len(records)
     present = message_ids(records)
@@ -150,17 +153,22 @@ def _end(records: Sequence[Json], answers: Sequence[Answer]) -> int:
         # An answer is missing between others: what follows the gap is written anew.
         after = {answer.id for answer in answers[known.index(False) :]}
         end = next(i for i, r in enumerate(records) if is_answer(r) and r["message"]["id"] in after)
-    return _without_failures(records[:end])
+    return _without_failures(records[:end], sentinel)
 
 
-def _without_failures(records: Sequence[Json]) -> int:
+def _without_failures(records: Sequence[Json], sentinel: str) -> int:
     end = len(records)
     for i in range(len(records) - 1, -1, -1):
-        if records[i].get("isApiErrorMessage"):
+        if records[i].get("isApiErrorMessage") or _is_resume_prompt(records[i], sentinel):
             end = i
         elif records[i].get("type") in {"user", "assistant"}:
             break
     return end
+
+
+def _is_resume_prompt(record: Json, sentinel: str) -> bool:
+    texts = [block.get("text") for block in blocks(record)]
+    return record.get("type") == "user" and texts == [sentinel]
 
 
 class _Writer:

@@ -1,0 +1,33 @@
+"""The user's own part of Claude Code, where a session works in the user's own directory (`local()`).
+
+Claude Code keeps a session's files in the session's own configuration directory, so that they can be rebuilt and that
+requests are the same in every attempt. HOME stays the user's, since git, ssh and package managers look there; and
+what the user has written for Claude Code stays in force, by links. The login is not linked: the gateway has it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+LINKED: Final = ("CLAUDE.md", "settings.json", "agents", "commands", "output-styles", "rules", "skills")
+
+
+def user_home(environ: Mapping[str, str]) -> Path | None:
+    """HOME of the user in whose name the worker runs; None where there is none."""
+    home = environ.get("HOME")
+    return Path(home) if home else None
+
+
+def link_user_files(config: Path, environ: Mapping[str, str]) -> None:
+    """Let a session's configuration directory show the user's instructions, settings, agents, commands and skills."""
+    home = user_home(environ)
+    own = (
+        Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else home and home / ".claude"
+    )
+    config.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name in LINKED:
+        link = config / name
+        if link.is_symlink():
+            link.unlink()
+        if own is not None and own != config and (own / name).exists() and not link.exists():
+            link.symlink_to(own / name)
