@@ -1,0 +1,283 @@
+"""A place for Claude Code turns: a World, a scripted model, workers in this process and workers to be killed."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from outlast import Agent, Outcome, Session, Turn, World, open_world
+from outlast.clock import SystemClock
+from outlast.codec import decode_records
+from outlast.gate import Gate, OpenGate
+from outlast.gateway import Limits, Open, open_gateway
+from outlast.records import AnyRecord, CallIntent, TurnSettled
+from outlast.records.events import Event
+from outlast.testing.faults import Spot
+from outlast.testing.models import RequestRecord, Script, ScriptedModels, Step, ToolUse
+from outlast.worker import Worker, WorkerConfig, open_worker
+from outlast.workspaces.local import local
+from outlast.world import Commit
+from tests.acceptance.promises import Evidence, broken, gather, left_behind
+from tests.acceptance.shop import EFFECTS, MODEL, NAME, PREFIX, Effects, agent
+from tests.acceptance.worker import Orders, orders_argv
+
+LIMIT_S = 60.0
+"""For anything that is waited for; a loaded machine needs a while to start a program of 400 MB."""
+
+T = TypeVar("T", bound=AnyRecord)
+
+
+def use(name: str, **arguments: object) -> ToolUse:
+    """A call of one of the application's tools."""
+    return ToolUse(name=PREFIX + name, input=arguments)
+
+
+def bash(command: str) -> ToolUse:
+    return ToolUse(name="Bash", input={"command": command, "description": "A step"})
+
+
+def write(path: str, content: str) -> ToolUse:
+    return ToolUse(name="Write", input={"file_path": path, "content": content})
+
+
+def says(*texts: str) -> Sequence[Step]:
+    return [Step(text=text) for text in texts]
+
+
+def prompt(conversation: str, text: str = "Please do it.") -> str:
+    """A prompt that selects a conversation of the script."""
+    return f"{text} [script:{conversation}]"
+
+
+@dataclass
+class Victim:
+    """A worker process that is to die."""
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+    errors: Path
+    pid: int = 0
+    """Of the worker itself; the process is its supervisor."""
+
+    async def death(self) -> None:
+        """Wait until it, and everything that it started, is dead."""
+        with anyio.fail_after(LIMIT_S):
+            await anyio.to_thread.run_sync(self.process.wait, abandon_on_cancel=True)
+
+    def kill(self) -> None:
+        os.kill(self.pid, 9)
+
+
+@dataclass
+class Stage:
+    """What a test acts on."""
+
+    directory: Path
+    url: str
+    world: World
+    models: ScriptedModels
+    agent: Agent = agent
+    victims: list[Victim] = field(default_factory=list[Victim])
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def shop(self) -> Path:
+        """Where sessions work."""
+        return self.directory / "shop"
+
+    def home(self, session: str) -> Path:
+        return self.data / "homes" / session
+
+    def effects(self, session: str = "s") -> Effects:
+        return Effects.of(session)
+
+    async def session(self, name: str = "s") -> Session:
+        return await Session.open(
+            self.world,
+            name,
+            agent=self.agent,
+            workspace=local(self.shop),
+            home=self.home(name),
+            settings={"model": MODEL},
+        )
+
+    async def send(self, text: str, *, session: str = "s", id: str | None = None) -> Turn:  # noqa: A002 - as Session.send
+        return await (await self.session(session)).send(text, id=id)
+
+    def forget_home(self, session: str = "s") -> None:
+        """The next attempt finds nothing of the last one, as on another machine."""
+        shutil.rmtree(self.home(session), ignore_errors=True)
+
+    @asynccontextmanager
+    async def worker(self, *, gate: Gate | None = None, lease_s: float = 10.0) -> AsyncGenerator[Worker]:
+        """A worker in this process."""
+        clock = SystemClock()
+        config = WorkerConfig(self.data, lease_s=lease_s, clock=clock, gate=gate or OpenGate())
+        upstream = Open(self.models.base_url)
+        async with (
+            open_gateway(upstream=upstream, clock=clock, limits=Limits(hello_s=20.0)) as gateway,
+            open_worker(self.world, {NAME: self.agent}, gateway, config) as worker,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(worker.work)
+            try:
+                yield worker
+            finally:
+                worker.hand_over()
+
+    async def victim(
+        self, spot: Spot | None = None, *, session: str | None = None, lease_s: float = 10.0
+    ) -> Victim:
+        """Start a worker process, that kills itself at `spot` if one is given."""
+        name = f"victim-{len(self.victims) + 1}"
+        orders = Orders(self.url, str(self.data), self.models.base_url, name, session, lease_s=lease_s)
+        if spot is not None:
+            orders = replace_fields(orders, Orders.at(spot))
+        errors = self.directory / f"{name}.log"
+        with errors.open("wb") as log:
+            process = subprocess.Popen(  # noqa: ASYNC220 - its first line is waited for in a thread
+                orders_argv(orders),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+        victim = Victim(name, process, errors)
+        self.victims.append(victim)
+        assert process.stdout is not None
+        said = await anyio.to_thread.run_sync(process.stdout.readline, abandon_on_cancel=True)
+        assert said, f"{name} did not start: {errors.read_text()[-2000:]}"
+        victim.pid = int(said)
+        return victim
+
+    async def killed_at(self, *spots: Spot, session: str = "s") -> None:
+        """Let one worker after the other advance the session until it dies at its spot, each in a fresh home."""
+        for spot in spots:
+            victim = await self.victim(spot, session=session)
+            await victim.death()
+            self.forget_home(session)
+
+    async def finish(self, turn: Turn, *, gate: Gate | None = None) -> Outcome:
+        """Let a worker of this process carry a turn to its end."""
+        async with self.worker(gate=gate):
+            return await ended(turn)
+
+    async def commits(self, session: str = "s") -> list[Commit]:
+        found: list[Commit] = []
+        while page := await self.world.commits(session, len(found), 1000):
+            found += page
+        return found
+
+    async def records(self, session: str = "s") -> list[AnyRecord]:
+        return [
+            record
+            for commit in await self.commits(session)
+            for record in decode_records(
+                commit.body, session=session, seq=commit.header.seq, format=commit.header.format
+            )
+        ]
+
+    async def of_kind(self, kind: type[T], session: str = "s") -> list[T]:
+        return [record for record in await self.records(session) if isinstance(record, kind)]
+
+    async def call(self, name: str, session: str = "s") -> CallIntent:
+        """The one call of a tool."""
+        (found,) = [one for one in await self.of_kind(CallIntent, session) if one.name == name]
+        return found
+
+    async def last_settled(self, session: str = "s") -> TurnSettled:
+        return (await self.of_kind(TurnSettled, session))[-1]
+
+    def requests(self, conversation: str | None = None) -> list[RequestRecord]:
+        """The model requests that reached the provider."""
+        return [
+            one
+            for one in self.models.requests
+            if one.kind == "model" and conversation in {None, one.conversation}
+        ]
+
+    def steps(self, conversation: str | None = None) -> list[int | None]:
+        return [one.step for one in self.requests(conversation)]
+
+    async def evidence(self, session: str = "s", *conversations: str) -> Evidence:
+        """Everything that was counted of a session; of its conversations all requests, by default of all."""
+        requests = [one for one in self.requests() if not conversations or one.conversation in conversations]
+        bodies = {one.n: body for one in requests if (body := self.models.find_body(one.n)) is not None}
+        return await gather(
+            self.world,
+            session,
+            await self.commits(session),
+            self.effects(session).all(),
+            requests,
+            bodies,
+        )
+
+    async def kept(self, *, lost_answers: int = 0, twins: bool = False, session: str = "s") -> None:
+        """Every promise holds of the session, and nothing of it runs any more."""
+        assert broken(await self.evidence(session), lost_answers=lost_answers, twins=twins) == []
+        assert await left_behind(self.home(session)) == []
+
+    def leave(self) -> None:
+        """End every victim that is left."""
+        for victim in self.victims:
+            if victim.process.poll() is None:
+                victim.process.kill()
+            victim.process.wait()
+            if victim.process.stdout is not None:
+                victim.process.stdout.close()
+
+
+def replace_fields(orders: Orders, fields: dict[str, object]) -> Orders:
+    return Orders(**{name: fields.get(name, getattr(orders, name)) for name in Orders.__struct_fields__})  # pyright: ignore[reportArgumentType] - fields by name
+
+
+async def ended(turn: Turn, limit_s: float = LIMIT_S) -> Outcome:
+    """How a turn ended, within the limit."""
+    with anyio.fail_after(limit_s):
+        return await turn.result()
+
+
+async def seen(turn: Turn, condition: Callable[[Event], bool], limit_s: float = LIMIT_S) -> Event:
+    """The first event of a turn for which the condition holds."""
+    with anyio.fail_after(limit_s):
+        async for event in turn.follow():
+            if condition(event):
+                return event
+    raise AssertionError("the turn ended without it")
+
+
+async def until(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+    """Wait for a condition on files or processes, which tell nobody when they change."""
+    with anyio.fail_after(limit_s):
+        while not condition():  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+
+@asynccontextmanager
+async def staged(
+    directory: Path, script: Mapping[str, Sequence[Step]], *, retries: int = agent.provider_retries
+) -> AsyncGenerator[Stage]:
+    """A stage with a scripted model in this process."""
+    url = f"sqlite:{directory / 'world.db'}"
+    told = Script(conversations={name: tuple(steps) for name, steps in script.items()})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(EFFECTS, str(directory / "effects"))
+        (directory / "effects").mkdir()
+        (directory / "shop").mkdir()
+        async with ScriptedModels.serve(told) as models, open_world(url) as world:
+            stage = Stage(directory, url, world, models, replace(agent, provider_retries=retries))
+            try:
+                yield stage
+            finally:
+                stage.leave()

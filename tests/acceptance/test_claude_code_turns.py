@@ -1,0 +1,188 @@
+"""Turns of the real Claude Code that nobody kills: prompts, tools, steers, cancels, a provider that fails."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from outlast.records import CallOutcome, SteerTaken, TurnParked
+from outlast.testing.models import Step
+from tests.acceptance.shop import effect_command, release
+from tests.acceptance.stage import Stage, bash, ended, prompt, says, seen, staged, until, use, write
+
+pytestmark = [pytest.mark.harness, pytest.mark.timeout(180)]
+full = pytest.mark.full
+
+
+def transcript(stage: Stage) -> str:
+    """What Claude Code has written so far."""
+    (file,) = stage.home("s").glob(".claude/projects/*/*.jsonl")
+    return file.read_text()
+
+
+async def test_a_turn_with_tools_of_every_policy_ends_done_and_another_worker_takes_the_next_turn(
+    tmp_path: Path,
+) -> None:
+    script = {
+        "first": [
+            Step(text="All at once.", tools=(
+                use("charge", mark="a"), use("look", mark="b"), use("pay", mark="c"), use("book", mark="d"),
+                use("refuse", mark="e"), bash(effect_command("s", "f")), bash("ls"),
+            )),
+            Step(text="And a file.", tools=(write("notes.txt", "n\n"),)),
+            *says("That was the first."),
+        ],
+        "second": says("That was the second."),
+    }  # fmt: skip
+    async with staged(tmp_path, script) as stage:
+        (stage.shop / "CLAUDE.md").write_text("The owner is called Rosalind.")
+        first = await stage.finish(await stage.send(prompt("first")))
+        assert str(first) == "That was the first."
+        assert (stage.shop / "notes.txt").read_text() == "n\n"
+        assert [effect.mark for effect in stage.effects().all()].count("f") == 1
+        failed = [one for one in await stage.of_kind(CallOutcome) if one.status == "error"]
+        assert len(failed) == 1
+        stage.forget_home()
+        assert str(await stage.finish(await stage.send(prompt("second")))) == "That was the second."
+        assert stage.steps("first") == [0, 1, 2]
+        assert stage.steps("second") == [0]
+        await stage.kept()
+        bodies = [stage.models.find_body(one.n) or b"" for one in stage.requests()]
+        assert all(b"Rosalind" in body for body in bodies), "the project's instructions are kept"
+        frames = [{**msgspec.json.decode(body), "messages": 0, "metadata": 0} for body in bodies]
+        assert all(frame == frames[0] for frame in frames), "the provider's cache of the prompt holds"
+
+
+async def test_a_steer_is_carried_by_the_next_request_and_consumed_by_its_commit(tmp_path: Path) -> None:
+    script = {
+        "go": [Step(text="I work.", tools=(use("look", mark="a", until="steered"),)), *says("As you say.")]
+    }
+    async with staged(tmp_path, script) as stage:
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            await until(lambda: stage.effects().count("a") == 1)
+            steer = await (await stage.session()).steer("Use the blue one instead.")
+            await until(lambda: "blue one" in transcript(stage))
+            release("steered")
+            assert str(await ended(turn)) == "As you say."
+        (taken,) = await stage.of_kind(SteerTaken)
+        assert (taken.input, taken.text) == (steer, "Use the blue one instead.")
+        found = await stage.world.find_input("s", steer)
+        assert found is not None
+        assert found.consumed_by is not None
+        last = stage.models.find_body(stage.requests()[-1].n) or b""
+        assert last.count(b"Use the blue one instead.") == 1
+        await stage.kept()
+
+
+async def test_a_steer_that_comes_too_late_becomes_the_next_prompt(tmp_path: Path) -> None:
+    script = {"go": [Step(text="Too late for you.", delay_s=1.5)], "late": says("Now it is your turn.")}
+    async with staged(tmp_path, script) as stage:
+        turn = await stage.send(prompt("go"))
+        session = await stage.session()
+        async with stage.worker():
+            await stage.models.wait_until(lambda requests: len(requests) == 1, 30)
+            steer = await session.steer(prompt("late", "One more thing."))
+            assert (await ended(turn)).status == "done"
+            await until(lambda: len(stage.requests("late")) == 1)
+            await ended_all(stage)
+        assert stage.steps("go") == [0]
+        assert stage.steps("late") == [0]
+        found = await stage.world.find_input("s", steer)
+        assert found is not None
+        assert found.consumed_by is not None
+        assert (await stage.last_settled()).status == "done"
+        await stage.kept()
+
+
+async def ended_all(stage: Stage) -> None:
+    """Wait until no turn is open and nothing waits."""
+    session = await stage.session()
+    async for event in session.follow():
+        if event.kind == "turn.settled":
+            state = await session.state()
+            if state.turn is None and not state.queue and not await stage.world.inputs("s"):
+                return
+
+
+async def test_a_cancelled_turn_ends_its_tool_and_the_next_turn_finds_a_sound_conversation(
+    tmp_path: Path,
+) -> None:
+    script = {
+        "long": [Step(text="This takes a while.", tools=(bash(effect_command("s", "a", "; sleep 600")),))],
+        "next": says("I am here again."),
+    }
+    async with staged(tmp_path, script) as stage:
+        turn = await stage.send(prompt("long"))
+        async with stage.worker():
+            await until(lambda: stage.effects().count("a") == 1)
+            await turn.cancel("no longer wanted")
+            assert (await ended(turn)).status == "cancelled"
+            assert str(await ended(await stage.send(prompt("next")))) == "I am here again."
+        assert stage.steps() == [0, 0]
+        await stage.kept()
+
+
+async def test_a_provider_that_fails_three_times_and_then_works_costs_nothing_but_time(
+    tmp_path: Path,
+) -> None:
+    script = {"go": [Step(text="Here I am.", status=529, times=3)]}
+    async with staged(tmp_path, script) as stage:
+        assert str(await stage.finish(await stage.send(prompt("go")))) == "Here I am."
+        assert [one.outcome for one in stage.requests()] == ["error", "error", "error", "completed"]
+        await stage.kept(lost_answers=3)
+
+
+@pytest.mark.parametrize(("status", "word"), [(401, "authenticat"), pytest.param(400, "says so", marks=full)])
+async def test_an_error_that_does_not_pass_ends_the_turn_with_the_provider_s_words(
+    tmp_path: Path, status: int, word: str
+) -> None:
+    script = {"go": [Step(text="Never said.", status=status, times="always")], "next": says("Better now.")}
+    async with staged(tmp_path, script) as stage:
+        outcome = await stage.finish(await stage.send(prompt("go")))
+        assert outcome.status == "failed"
+        assert word in outcome.error
+        assert len(stage.requests()) == 1
+        assert str(await stage.finish(await stage.send(prompt("next")))) == "Better now."
+        await stage.kept(lost_answers=1)
+
+
+@full
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Step(text="Here I am, at last.", status=500, times=2),
+        Step(text="Here I am, at last.", status=429, retry_after_s=2, times=1),
+        Step(text="Here I am, at last.", cut_after=4, cut_times=1),
+        Step(text="Here.", tools=(use("charge", mark="a"),), cut_after=8, cut_times=1),
+        Step(text="Here I am, at last.", garbage="html"),
+        Step(text="Here I am, at last.", garbage="json"),
+        Step(text="Here I am, at last.", garbage="sse"),
+        Step(text="Here I am, at last.", garbage="empty"),
+        Step(text="Here I am, at last.", garbage="truncated"),
+    ],
+    ids=["500", "429", "cut", "cut after a tool", "html", "json", "sse", "empty", "truncated"],
+)
+async def test_a_provider_that_fails_in_passing_is_asked_again(tmp_path: Path, fault: Step) -> None:
+    async with staged(tmp_path, {"go": [fault, *says("The end.")]}) as stage:
+        outcome = await stage.finish(await stage.send(prompt("go")))
+        assert outcome.status == "done"
+        assert stage.effects().count("a") <= 1
+        lost = [one for one in stage.requests() if one.outcome != "completed"]
+        await stage.kept(lost_answers=len(lost))
+
+
+@full
+async def test_a_parked_turn_shows_nothing_and_a_cancel_ends_it(tmp_path: Path) -> None:
+    script = {"go": [Step(text="Never.", status=529, times="always")]}
+    async with staged(tmp_path, script, retries=1) as stage:
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            await seen(turn, lambda event: event.kind == "turn.parked")
+            await turn.cancel()
+            assert (await ended(turn)).status == "cancelled"
+        (parked,) = await stage.of_kind(TurnParked)
+        assert parked.why == "stuck"
+        assert parked.evidence["refused_by_provider"] == 2
+        assert "529" in msgspec.json.encode(parked.evidence).decode()
+        await stage.kept(lost_answers=2)
