@@ -1,0 +1,245 @@
+"""A worker in a process of its own, that is killed or stopped at a spot. What it does to the outside stands in a file.
+
+    python driver.py ORDERS      (JSON, see `Orders`; under a supervisor or alone)
+
+It says `ready` when its leases stand, waits for a line, then works. A victim says `claimed` when it has its session and
+waits for another line, so that whoever kills it can have everybody in place.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from outlast.adapter import Agent, Attempt, Gateway, TurnResult
+from outlast.adapters.scripted import BuiltIn, Scripted
+from outlast.codec import decode_records
+from outlast.engine.deadlines import claim_supervision
+from outlast.gate import Gate, OpenGate, Point
+from outlast.records import CallIntent, CallOutcome, CallStarted
+from outlast.session import Session
+from outlast.testing.faults import AroundWorld, Spot, StrikingGate
+from outlast.tool import Done, NotDone, Tool, ToolIO, Unsure, Verdict, tool
+from outlast.worker import WorkerConfig, open_worker
+from outlast.world import Claim, Takeover, WorkerOffer, World
+from outlast.worlds.sqlite import open_sqlite
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What a driver is told."""
+
+    world: str
+    data: str
+    ledger: str
+    """What happened outside, one JSON object a line."""
+    name: str
+    only: str | None = None
+    hold: str = ""
+    """While this file exists it claims nothing."""
+    strike: str = ""
+    """`SIGKILL` or `SIGSTOP`, at the spot."""
+    spot: tuple[str, str, int] = ("", "", 1)
+    lease_s: float = 10.0
+    key_ttl_s: float = 0.0
+    unsure: bool = False
+    """Its `verify` finds nothing out."""
+
+
+class Ledger:
+    """Appends to the file, each line whole, and reads it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def note(self, session: str, **facts: object) -> None:
+        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(fd, msgspec.json.encode({"session": session, **facts}) + b"\n")
+        os.close(fd)
+
+    def has(self, session: str, tag: str) -> bool:
+        lines = Path(self._path).read_bytes().splitlines() if Path(self._path).exists() else []
+        found = [msgspec.json.decode(line, type=dict[str, str]) for line in lines]
+        return any(facts["session"] == session and facts.get("tag") == tag for facts in found)
+
+
+class Patient(AroundWorld):
+    """Claims nothing while a file exists."""
+
+    def __init__(self, world: World, hold: str) -> None:
+        super().__init__(world)
+        self._hold = Path(hold) if hold else None
+
+    async def claim(self, offer: WorkerOffer, takeover: Takeover) -> Claim | None:
+        if self._hold is not None and self._hold.exists():
+            return None
+        return await super().claim(offer, takeover)
+
+
+class Watched(Scripted):
+    """Lets its tools see which attempt is under way."""
+
+    attempt: Attempt | None = None
+
+    async def advance(self, attempt: Attempt) -> TurnResult:
+        self.attempt = attempt
+        return await super().advance(attempt)
+
+
+class Outside:
+    """The models and tools of this process."""
+
+    def __init__(self, orders: Orders, world: World) -> None:
+        self.orders = orders
+        self.world = world
+        self.ledger = Ledger(orders.ledger)
+        self.adapter = Watched(model=self.answer, built_ins={"built_in": BuiltIn(self.built_in)})
+
+    def agent(self) -> Agent:
+        return Agent("tester", self.adapter, tools=[*self.tools(), tool(replay="safe")(self.nudge)])
+
+    def tools(self) -> list[Tool]:
+        async def act(io: ToolIO, tag: str) -> str:
+            """Do something outside."""
+            return await self.act(io, tag)
+
+        async def verify(io: ToolIO, tag: str) -> Verdict:
+            if self.orders.unsure:
+                return Unsure("nobody knows")
+            return Done(f"{tag} done") if self.ledger.has(io.session, tag) else NotDone()
+
+        return [
+            tool(name="never")(act),
+            tool(name="safe", replay="safe")(act),
+            tool(name="keyed", replay="keyed", key_ttl_s=self.orders.key_ttl_s)(act),
+            tool(name="verify", verify=verify)(act),
+        ]
+
+    async def answer(self, text: str) -> AsyncGenerator[str, None]:
+        session = self._session()
+        self.ledger.note(session, asked=text)
+        for record in await self._log(session):
+            if isinstance(record, CallOutcome) and text.encode() in bytes(record.result.json):
+                self.ledger.note(session, wrong=f"the finished model call {text!r} was made again")
+        first, rest = text.split(" ", 1)
+        yield f"{first} "
+        while not await self._is_open(session):
+            await asyncio.sleep(0.002)  # as slow as a model is: what nobody waits for is in the log by now
+        yield rest
+
+    async def _is_open(self, session: str) -> bool:
+        """A model call is open, as far as the log knows."""
+        log = await self._log(session)
+        settled = {record.call for record in log if isinstance(record, CallOutcome)}
+        intents = [record for record in log if isinstance(record, CallIntent) and record.kind == "model"]
+        return any(record.call not in settled for record in intents)
+
+    async def act(self, io: ToolIO, tag: str) -> str:
+        self.ledger.note(io.session, tag=tag, key=io.key)
+        begun = False
+        for record in await self._log(io.session):
+            if isinstance(record, CallOutcome) and record.call == io.call:
+                self.ledger.note(io.session, wrong=f"the finished call {tag!r} was made again")
+            if isinstance(record, CallIntent | CallStarted) and record.call == io.call:
+                begun = True
+        if not begun and not tag.startswith("safe"):
+            self.ledger.note(io.session, wrong=f"{tag!r} took effect before its intent was durable")
+        io.show(f"{tag} done")
+        return f"{tag} done"
+
+    async def nudge(self, io: ToolIO, tag: str) -> str:
+        """Somebody steers meanwhile; the attempt gets to know of it."""
+        session = await Session.find(self.world, io.session)
+        await session.steer("mind the gap", id="steer-1")
+        attempt = self.adapter.attempt
+        if attempt is not None and io.turn == 1:
+            async for _ in attempt.steers.arrivals():
+                break
+        return f"{tag} done"
+
+    async def built_in(self, arguments: Mapping[str, Any]) -> str:
+        self.ledger.note(self._session(), tag=arguments["tag"])
+        return f"{arguments['tag']} done"
+
+    def _session(self) -> str:
+        assert self.adapter.attempt is not None
+        return self.adapter.attempt.session
+
+    async def _log(self, session: str) -> list[Any]:
+        return [
+            record
+            for commit in await self.world.commits(session)
+            for record in decode_records(
+                commit.body, session=session, seq=commit.header.seq, format=commit.header.format
+            )
+        ]
+
+
+class Announced:
+    """Says when the session is claimed, and goes on when told to."""
+
+    def __init__(self, inner: Gate) -> None:
+        self._inner = inner
+        self._said = False
+
+    async def cross(self, point: Point, *, call: int = 0, policy: str = "") -> None:
+        if not self._said:
+            self._said = True
+            await say("claimed")
+        await self._inner.cross(point, call=call, policy=policy)
+
+
+def tell(word: str) -> None:
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+async def say(word: str) -> None:
+    """Say it and wait for a line; the end of the input ends the process."""
+    tell(word)
+    if not await asyncio.to_thread(sys.stdin.readline):
+        os._exit(0)
+
+
+def gate_of(orders: Orders) -> Gate:
+    if not orders.strike:
+        return OpenGate()
+    point, policy, nth = orders.spot
+    number = signal.Signals[orders.strike]
+    spot = Spot(Point(point), policy, nth)
+    return Announced(StrikingGate(spot, lambda: os.kill(os.getpid(), number), before=_stopping(orders)))
+
+
+def _stopping(orders: Orders) -> Callable[[int], Awaitable[None]]:
+    async def before(_: int) -> None:
+        tell("struck")
+
+    return before
+
+
+async def main() -> None:
+    orders = msgspec.json.decode(sys.argv[1], type=Orders)
+    supervision = claim_supervision(os.environ)
+    async with open_sqlite(Path(orders.world)) as store:
+        world = Patient(store, orders.hold)
+        outside = Outside(orders, world)
+        config = WorkerConfig(
+            Path(orders.data),
+            name=orders.name,
+            lease_s=orders.lease_s,
+            supervision=supervision,
+            only=orders.only,
+            gate=gate_of(orders),
+        )
+        async with open_worker(world, {"tester": outside.agent()}, cast("Gateway", None), config) as worker:
+            await say("ready")
+            await worker.work()
+        tell("lost" if worker.lost else "drained")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

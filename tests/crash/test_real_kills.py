@@ -1,0 +1,111 @@
+"""Every point once by a real SIGKILL: a worker under its supervisor dies there, one that lives beside it goes on."""
+
+import sys
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from outlast.gate import Point
+from outlast.testing.faults import Spot
+from tests.crash.real import LEASE_S, SCRIPT, STEERED, Yard, check, took_over_s, yard
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers"),
+]
+
+MODEL_POINTS = (
+    Point.BEFORE_INTENT,
+    Point.AFTER_INTENT,
+    Point.IN_EFFECT,
+    Point.AFTER_EFFECT,
+    Point.OUTCOME_QUEUED,
+    Point.AFTER_OUTCOME,
+)
+TOOL_SPOTS = [
+    Spot(point, policy) for point in MODEL_POINTS for policy in ("never", "verify", "keyed", "safe")
+]
+FIRST = [
+    *(Spot(point) for point in (Point.CLAIMED, Point.TURN_OPENED, Point.BEFORE_SETTLE, Point.AFTER_SETTLE)),
+    Spot(Point.RELEASED),
+    *(Spot(point, "model", nth) for point in MODEL_POINTS for nth in (1, 2)),
+    Spot(Point.DELIVERED, "model", 2),
+    *TOOL_SPOTS,
+    Spot(Point.BEFORE_START, "never"),
+    Spot(Point.AFTER_START, "never"),
+    Spot(Point.STEER_TAKEN, "model"),
+]
+"""Where a worker can be struck that opens the turn."""
+RECOVERY = [
+    (Spot(Point.IN_EFFECT, "never"), Spot(Point.FOLDED)),
+    (Spot(Point.BEFORE_INTENT, "never", 2), Spot(Point.FOLDED)),
+    (Spot(Point.AFTER_EFFECT, "verify"), Spot(Point.BEFORE_VERIFY, "verify")),
+    (Spot(Point.AFTER_EFFECT, "verify"), Spot(Point.AFTER_VERDICT, "verify")),
+    (Spot(Point.IN_EFFECT, "verify"), Spot(Point.AFTER_VERDICT, "verify")),
+    (Spot(Point.AFTER_EFFECT, "never"), Spot(Point.DOUBT_SETTLED, "never")),
+    (Spot(Point.AFTER_EFFECT, "keyed"), Spot(Point.IN_EFFECT, "keyed")),
+    (Spot(Point.AFTER_EFFECT, "model", 2), Spot(Point.RETRACTED)),
+]
+"""Where a worker can be struck that takes a turn over, and after which death."""
+
+
+EVERYWHERE: list[tuple[Spot, ...]] = [*((spot,) for spot in FIRST), *RECOVERY]
+
+
+def once_each() -> list[tuple[Spot, ...]]:
+    """Every point once: the first spot of each, then the rest in the full product."""
+    seen: set[Point] = set()
+    chosen: list[tuple[Spot, ...]] = []
+    for death in EVERYWHERE:
+        if death[-1].point not in seen:
+            seen.add(death[-1].point)
+            chosen.append(death)
+    assert seen == set(Point)
+    return chosen
+
+
+def named(deaths: tuple[Spot, ...]) -> str:
+    return "+".join(map(str, deaths))
+
+
+ONCE = once_each()
+REST = [death for death in EVERYWHERE if death not in ONCE]
+
+
+@pytest.fixture(scope="module")
+async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Yard]:
+    async with yard(tmp_path_factory.mktemp("yard")) as found:
+        yield found
+
+
+async def die_and_be_survived(place: Yard, name: str, deaths: tuple[Spot, ...]) -> None:
+    place.hold.touch()
+    steered = any(spot.point is Point.STEER_TAKEN for spot in deaths)
+    victims = [await place.victim(name, number, spot) for number, spot in enumerate(deaths)]
+    session = await place.opened(name, STEERED if steered else SCRIPT)
+    died_s = 0.0
+    for victim in victims:
+        victim.tell()
+        await victim.says("claimed")
+        if victim is victims[-1]:
+            place.hold.unlink()
+        victim.tell()
+        await victim.says("struck")
+        died_s = await victim.dies()
+    await check(place, session)
+    over = deaths[-1].point in {Point.AFTER_SETTLE, Point.RELEASED}
+    if not over:
+        assert await took_over_s(place, name, "heir", died_s) < LEASE_S / 4, "it waited for the lease"
+
+
+@pytest.mark.parametrize("deaths", ONCE, ids=named)
+async def test_a_turn_outlives_a_sigkill_at_every_point(place: Yard, deaths: tuple[Spot, ...]) -> None:
+    await die_and_be_survived(place, f"once-{ONCE.index(deaths)}", deaths)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("deaths", REST, ids=named)
+async def test_a_turn_outlives_a_sigkill_at_every_point_for_every_policy(
+    place: Yard, deaths: tuple[Spot, ...]
+) -> None:
+    await die_and_be_survived(place, f"rest-{REST.index(deaths)}", deaths)
