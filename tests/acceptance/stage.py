@@ -25,7 +25,7 @@ from outlast.testing.models import RequestRecord, Script, ScriptedModels, Step, 
 from outlast.worker import Worker, WorkerConfig, open_worker
 from outlast.workspaces.local import local
 from outlast.world import Commit
-from tests.acceptance.promises import Evidence, broken, gather, left_behind
+from tests.acceptance.promises import Evidence, broken, gather, left_behind, processes_of
 from tests.acceptance.shop import EFFECTS, MODEL, NAME, PREFIX, Effects, agent
 from tests.acceptance.worker import Orders, orders_argv
 
@@ -46,6 +46,12 @@ def bash(command: str) -> ToolUse:
 
 def write(path: str, content: str) -> ToolUse:
     return ToolUse(name="Write", input={"file_path": path, "content": content})
+
+
+def agent_use(conversation: str) -> ToolUse:
+    """A call of a sub-agent that follows a conversation of the script."""
+    told = {"description": "A look", "prompt": prompt(conversation), "subagent_type": "general-purpose"}
+    return ToolUse(name="Agent", input=told)
 
 
 def says(*texts: str) -> Sequence[Step]:
@@ -102,14 +108,14 @@ class Stage:
     def effects(self, session: str = "s") -> Effects:
         return Effects.of(session)
 
-    async def session(self, name: str = "s") -> Session:
+    async def session(self, name: str = "s", settings: Mapping[str, object] | None = None) -> Session:
         return await Session.open(
             self.world,
             name,
             agent=self.agent,
             workspace=local(self.shop),
             home=self.home(name),
-            settings={"model": MODEL},
+            settings={"model": MODEL, **(settings or {})},
         )
 
     async def send(self, text: str, *, session: str = "s", id: str | None = None) -> Turn:  # noqa: A002 - as Session.send
@@ -120,13 +126,15 @@ class Stage:
         shutil.rmtree(self.home(session), ignore_errors=True)
 
     @asynccontextmanager
-    async def worker(self, *, gate: Gate | None = None, lease_s: float = 10.0) -> AsyncGenerator[Worker]:
+    async def worker(
+        self, *, gate: Gate | None = None, lease_s: float = 10.0, limits: Limits | None = None
+    ) -> AsyncGenerator[Worker]:
         """A worker in this process."""
         clock = SystemClock()
         config = WorkerConfig(self.data, lease_s=lease_s, clock=clock, gate=gate or OpenGate())
         upstream = Open(self.models.base_url)
         async with (
-            open_gateway(upstream=upstream, clock=clock, limits=Limits(hello_s=20.0)) as gateway,
+            open_gateway(upstream=upstream, clock=clock, limits=limits or Limits(hello_s=20.0)) as gateway,
             open_worker(self.world, {NAME: self.agent}, gateway, config) as worker,
             anyio.create_task_group() as tasks,
         ):
@@ -191,10 +199,16 @@ class Stage:
     async def of_kind(self, kind: type[T], session: str = "s") -> list[T]:
         return [record for record in await self.records(session) if isinstance(record, kind)]
 
-    async def call(self, name: str, session: str = "s") -> CallIntent:
+    async def call(self, name: str, session: str = "s", policy: str | None = None) -> CallIntent:
         """The one call of a tool."""
-        (found,) = [one for one in await self.of_kind(CallIntent, session) if one.name == name]
+        intents = await self.of_kind(CallIntent, session)
+        (found,) = [one for one in intents if one.name == name and policy in {None, one.policy}]
         return found
+
+    def commands(self, session: str = "s") -> list[bytes]:
+        """Command lines of what runs for a session."""
+        pids = processes_of(self.home(session))
+        return [line for pid in pids if (line := _command(pid))]
 
     async def last_settled(self, session: str = "s") -> TurnSettled:
         return (await self.of_kind(TurnSettled, session))[-1]
@@ -240,6 +254,13 @@ class Stage:
 
 def replace_fields(orders: Orders, fields: dict[str, object]) -> Orders:
     return Orders(**{name: fields.get(name, getattr(orders, name)) for name in Orders.__struct_fields__})  # pyright: ignore[reportArgumentType] - fields by name
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path("/proc", str(pid), "cmdline").read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""
 
 
 async def ended(turn: Turn, limit_s: float = LIMIT_S) -> Outcome:
