@@ -107,9 +107,10 @@ async def an_input_is_consumed_by_exactly_one_commit(store: Store) -> None:
         await sent(world, "s", "in-1")
         taking = await landed(world, lease, 3, consumes=("in-1",))
         is_a(await put(world, lease, commit(4, 1, consumes=("in-1",))), InputTaken)
+        await sent(world, "s", "in-2")
         is_a(await put(world, lease, commit(4, 1, consumes=("in-2", "in-2"))), InputTaken)
         same(await put(world, lease, taking), None)
-        same((await world.get("s")).waiting_inputs, 0)
+        same((await world.get("s")).waiting_inputs, 1)
         same(len(await whole(world, "s")), 3)
 
 

@@ -117,6 +117,13 @@ async def a_wake_time_wakes_a_session_without_a_turn(store: Store) -> None:
 
 
 @promise()
+async def parking_means_nothing_to_a_session_without_a_turn(store: Store) -> None:
+    async with store.open() as world:
+        await opened(world, turn_open=False, parked=True, wake_at_s=1.0)
+        assert await _is_ready(world)
+
+
+@promise()
 async def a_standing_lease_keeps_a_session(store: Store) -> None:
     async with store.open() as world, store.open() as other:
         await held(world)

@@ -17,7 +17,10 @@ __all__ = ["MemoryStore", "MemoryWorld", "open_memory"]
 
 @asynccontextmanager
 async def open_memory(
-    store: MemoryStore | None = None, *, clock: Clock | None = None
+    store: MemoryStore | str | None = None, *, clock: Clock | None = None
 ) -> AsyncGenerator[MemoryWorld]:
-    """A World in this process's memory; with `store`, the one that its other holders see."""
-    yield MemoryWorld(store or MemoryStore(clock))
+    """A World in this process's memory; with `store`, the one that its other holders see.
+
+    A URL (`memory:`), as `open_world` gives it, names none that another could hold.
+    """
+    yield MemoryWorld(store if isinstance(store, MemoryStore) else MemoryStore(clock))

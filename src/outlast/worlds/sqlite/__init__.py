@@ -11,24 +11,23 @@ from pathlib import Path
 from outlast.clock import Clock, SystemClock
 from outlast.worlds.sqlite import reads
 from outlast.worlds.sqlite.layout import Files, UnsafeFileSystem
-from outlast.worlds.sqlite.store import open_store
+from outlast.worlds.sqlite.store import Pace, open_store
 from outlast.worlds.sqlite.world import SqliteWorld
 
-PATIENCE_S = 30.0
-
-__all__ = ["SqliteWorld", "UnsafeFileSystem", "open_sqlite"]
+__all__ = ["Pace", "SqliteWorld", "UnsafeFileSystem", "open_sqlite"]
 
 
 @asynccontextmanager
 async def open_sqlite(
-    path: Path | str, *, clock: Clock | None = None, patience_s: float = PATIENCE_S
+    path: Path | str, *, clock: Clock | None = None, pace: Pace | None = None
 ) -> AsyncGenerator[SqliteWorld]:
     """The World in the file `path`, made with its directory if there is none; only this user may read it.
 
     Args:
         path: The database, or its URL: `sqlite:/home/a/world.db`, also with `~` for the user's home.
         clock: The World's clock; the machine's own by default.
-        patience_s: How long a write may wait for another process's write lock, or for the disk.
+        pace: How long a write may wait for another process's write lock or for the disk (30 s), and how often a
+            lost hint is looked for (1 s).
 
     Raises:
         WorldForeign: there is something else, or half of something. It is left as it is.
@@ -38,7 +37,7 @@ async def open_sqlite(
         WorldUnavailable: the system refuses, or this machine's SQLite is unsafe.
     """
     files = Files.beside(_path(path))
-    async with open_store(files, clock or SystemClock(), patience_s) as store:
+    async with open_store(files, clock or SystemClock(), pace or Pace()) as store:
         world = SqliteWorld(store)
         if store.writer is not None:
             for tenant, session in await store.reader.read(reads.dying):

@@ -119,4 +119,4 @@ def release(transaction: Transaction, tenant: str, lease: Lease) -> None:
 
 def owners(query: Query) -> set[str]:
     """Every worker that a session names."""
-    return {worker for (worker,) in query.rows(SQL["all_owners"])}
+    return {worker for (worker,) in query.rows(SQL["owners"])}

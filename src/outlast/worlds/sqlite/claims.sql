@@ -11,9 +11,9 @@ order by ready_at limit 1
 -- Workers that sessions name, each once, by hopping through the index from one to the next.
 -- name: owners
 with recursive owner (worker) as (
-    select min(worker) from session where worker is not null and ready_at is not null
+    select min(worker) from session where worker is not null
     union all
-    select (select min(worker) from session where worker > owner.worker and ready_at is not null)
+    select (select min(worker) from session where worker > owner.worker)
     from owner where owner.worker is not null
 )
 select worker from owner where worker is not null
@@ -30,6 +30,3 @@ from session where pk = ?
 
 -- name: release
 update session set worker = null, ready_at = ? where pk = ?
-
--- name: all_owners
-select distinct worker from session where worker is not null

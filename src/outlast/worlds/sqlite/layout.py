@@ -165,18 +165,25 @@ def _why_read_only(files: Files) -> str:
     return ""
 
 
+def file_system(mounts: list[str], path: Path) -> str:
+    """The type of the file system that `path` lies on, by the lines of `/proc/self/mountinfo`."""
+    best, kind = "", ""
+    for line in mounts:
+        left, _, right = line.partition(" - ")
+        mount = left.split()[4].replace("\\040", " ")
+        # Of two at one place the later covers the earlier.
+        if len(mount) >= len(best) and path.is_relative_to(mount):
+            best, kind = mount, right.split()[0]
+    return kind
+
+
 def _warn_of_network(files: Files) -> None:
     """Warn where SQLite's locks or shared memory do not work between machines."""
     try:
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return  # no Linux: nothing is known
-    best, kind = "", ""
-    for line in mounts:
-        left, _, right = line.partition(" - ")
-        mount = left.split()[4].replace("\\040", " ")
-        if len(mount) >= len(best) and files.database.is_relative_to(mount):
-            best, kind = mount, right.split()[0]
+    kind = file_system(mounts, files.database)
     if kind in NETWORK:
         text = f"{files.name} lies on {kind}. Locks do not hold there between machines: use it from one only."
         warnings.warn(text, UnsafeFileSystem, stacklevel=4)

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from typing import Final
 
 from outlast.errors import WorldUnavailable
 from outlast.worlds.sqlite.hints import ANYONE, Switchboard, key, ready_key
@@ -10,18 +9,17 @@ from outlast.worlds.sqlite.reader import Reader
 from outlast.worlds.sqlite.reads import SQL
 from outlast.worlds.sqlite.transaction import NEWEST_CHANGE, Query
 
-POLL_S: Final = 1.0
-
 
 class Poll:
-    """Looks once a second, while anybody waits, whether something changed that nobody told of.
+    """Looks every `poll_s` seconds, while anybody waits, whether something changed that nobody told of.
 
     An idle file costs one `pragma data_version`; a busy one two index lookups per tenant.
     """
 
-    def __init__(self, reader: Reader, board: Switchboard) -> None:
+    def __init__(self, reader: Reader, board: Switchboard, poll_s: float) -> None:
         self._reader = reader
         self._board = board
+        self._poll_s = poll_s
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
@@ -34,7 +32,7 @@ class Poll:
         """Look for changes of `tenant` from now on."""
         self._tenants.setdefault(tenant, None)
         if self._timer is None and not self._busy:
-            self._timer = self._loop.call_later(POLL_S, self._ask)
+            self._timer = self._loop.call_later(self._poll_s, self._ask)
 
     def close(self) -> None:
         """Look no more."""
@@ -60,7 +58,7 @@ class Poll:
         else:
             self._board.tell(looked.result())
         if not self._reader.closed:
-            self._timer = self._loop.call_later(POLL_S, self._ask)
+            self._timer = self._loop.call_later(self._poll_s, self._ask)
 
     def _look(self, query: Query) -> set[int]:
         """On a reading thread: the keys of all that may have changed since the last look."""

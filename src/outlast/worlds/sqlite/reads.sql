@@ -29,8 +29,8 @@ select bytes from blob b join naming n on n.blob = b.pk where b.tenant = ? and b
 select id from session where tenant = (select pk from tenant where name = ?) and change > ? and state = 0
 
 -- name: held
-select id from session where tenant = (select pk from tenant where name = ?) and worker is not null
-    and ready_at is not null
+select id from session indexed by session_held
+where worker is not null and tenant = (select pk from tenant where name = ?)
 
 -- name: dying
 select t.name, s.id from session s join tenant t on t.pk = s.tenant where s.state = 1

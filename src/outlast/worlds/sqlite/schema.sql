@@ -42,7 +42,7 @@ create table session (
 
 create index session_by_change on session (tenant, change);
 create index session_free on session (route, ready_at) where worker is null and ready_at is not null;
-create index session_held on session (worker, route, ready_at) where worker is not null and ready_at is not null;
+create index session_held on session (worker, route, ready_at) where worker is not null;
 create index session_dying on session (pk) where state = 1;
 
 create table label (

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from outlast.clock import Clock
@@ -19,10 +20,20 @@ FORGET_S: Final = 24 * 3600.0
 """How long the row of a worker that no session names is kept after its time ran out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long this process waits for what."""
+
+    patience_s: float = 30.0
+    """For a write to be written."""
+    poll_s: float = 1.0
+    """Between two looks for changes that no hint told of."""
+
+
 class SqliteStore:
     """An opened file. Belongs to one event loop; its threads end with `close`."""
 
-    def __init__(self, files: Files, access: Access, clock: Clock, patience_s: float) -> None:
+    def __init__(self, files: Files, access: Access, clock: Clock, pace: Pace) -> None:
         self.files = files
         self.access = access
         self.workers = WorkerFiles(files.workers)
@@ -30,11 +41,11 @@ class SqliteStore:
         self.board = Switchboard(files.hints, listen=not access.read_only)
         self._postman = Postman(files.hints, self.board.name)
         self.reader = Reader(files, access, clock.now)
-        self.poll = Poll(self.reader, self.board)
+        self.poll = Poll(self.reader, self.board, pace.poll_s)
         self.writer = (
             None
             if access.read_only
-            else Writer(files, self._begin, self.board.tell, self._postman.send, patience_s)
+            else Writer(files, self._begin, self.board.tell, self._postman.send, pace.patience_s)
         )
 
     def open_liveness(self) -> SqliteLiveness:
@@ -67,17 +78,18 @@ class SqliteStore:
     async def close(self) -> None:
         """Write what is queued, then end the threads. Bounded."""
         self.poll.close()
+        await self.reader.close()
+        # After the readers: only whoever is last and may write carries the WAL back into the database.
         if self.writer is not None:
             await self.writer.close()
-        await self.reader.close()
         self.board.close()
         self._postman.close()
 
 
 @asynccontextmanager
-async def open_store(files: Files, clock: Clock, patience_s: float) -> AsyncGenerator[SqliteStore]:
+async def open_store(files: Files, clock: Clock, pace: Pace) -> AsyncGenerator[SqliteStore]:
     """Open the store, making it if there is none."""
-    store = SqliteStore(files, prepare(files), clock, patience_s)
+    store = SqliteStore(files, prepare(files), clock, pace)
     try:
         if store.writer is not None:
             await store.tidy()

@@ -47,12 +47,12 @@ class SqliteWorld:
     """One tenant's view of a `SqliteStore`. Belongs to the event loop on which it was opened."""
 
     def __init__(self, store: SqliteStore, tenant: str = "default") -> None:
-        self._store = store
+        self.store = store
         self._tenant = tenant
 
     @property
     def name(self) -> str:
-        return self._store.files.name
+        return self.store.files.name
 
     @property
     def tenant(self) -> str:
@@ -63,17 +63,17 @@ class SqliteWorld:
         return CAPABILITIES
 
     def for_tenant(self, tenant: str = "default") -> "SqliteWorld":
-        return SqliteWorld(self._store, tenant)
+        return SqliteWorld(self.store, tenant)
 
     def _write(
         self, call: Callable[[Transaction], T], *, size: int = 0, durable: bool = True
     ) -> asyncio.Future[T]:
-        if self._store.writer is None:
-            raise WorldReadOnly(world=self.name, reason=self._store.access.read_only)
-        return self._store.writer.write(call, size=size, durable=durable)
+        if self.store.writer is None:
+            raise WorldReadOnly(world=self.name, reason=self.store.access.read_only)
+        return self.store.writer.write(call, size=size, durable=durable)
 
     def _read(self, call: Callable[[Query], T]) -> asyncio.Future[T]:
-        return self._store.reader.read(call)
+        return self.store.reader.read(call)
 
     # Log
 
@@ -147,6 +147,9 @@ class SqliteWorld:
         while await self._write(lambda transaction: erase.erase_blobs(transaction, row)):
             pass
         await self._write(lambda transaction: erase.bury(transaction, row))
+        if self.store.writer is not None:
+            # The WAL still holds pages as they were before.
+            await self.store.writer.carry_over()
 
     # Inbox
 
@@ -166,7 +169,7 @@ class SqliteWorld:
     # Queue
 
     async def claim(self, offer: WorkerOffer, takeover: Takeover) -> Claim | None:
-        deadline = self._store.workers.deadline
+        deadline = self.store.workers.deadline
         # Looked at first without the write lock: a worker that polls an idle World costs and hinders nobody.
         if await self._read(lambda query: claims.find_ready(query, self._tenant, offer, deadline)) is None:
             return None
@@ -179,10 +182,10 @@ class SqliteWorld:
         await self._write(lambda transaction: claims.release(transaction, self._tenant, lease))
 
     def open_liveness(self) -> SqliteLiveness:
-        return self._store.open_liveness()
+        return self.store.open_liveness()
 
     async def workers(self) -> Sequence[WorkerRow]:
-        return await self._read(lambda _: list(self._store.workers.rows()))
+        return await self._read(lambda _: list(self.store.workers.rows()))
 
     # Blobs and hints
 
@@ -198,12 +201,12 @@ class SqliteWorld:
             hints = Hints(frozenset({ready_key(self._tenant), ANYONE}))
         else:
             hints = Hints(frozenset({key(self._tenant, session)}))
-        self._store.board.add(hints)
-        self._store.poll.watch(self._tenant)
+        self.store.board.add(hints)
+        self.store.poll.watch(self._tenant)
         try:
             yield hints
         finally:
-            self._store.board.remove(hints)
+            self.store.board.remove(hints)
 
 
 def _size(commit: Commit) -> int:

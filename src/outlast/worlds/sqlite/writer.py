@@ -32,7 +32,7 @@ import anyio
 import apsw
 
 from outlast.errors import OutlastError, WorldUnavailable
-from outlast.worlds.sqlite.database import Database, connect
+from outlast.worlds.sqlite.database import FOREIGN_LOCK_MS, Database, connect
 from outlast.worlds.sqlite.failures import unavailable
 from outlast.worlds.sqlite.layout import Files
 from outlast.worlds.sqlite.mutex import Mutex
@@ -44,6 +44,7 @@ BATCH_JOBS: Final = 256
 BATCH_BYTES: Final = 16 * 1024 * 1024
 CLOSE_LIMIT_S: Final = 10.0
 CACHE_KIB: Final = 16 * 1024
+CARRY_OVER_MS: Final = 200
 WAL_LIMIT: Final = 16 * 1024 * 1024
 """Bytes to which a WAL that grew is cut when it is begun anew."""
 
@@ -55,13 +56,14 @@ _SHARED: Final = (apsw.IOError, apsw.BusyError, apsw.CorruptError, apsw.NotADBEr
 class Job(Generic[T]):
     """Something to be written, and whoever waits for it."""
 
-    __slots__ = ("abandoned", "call", "durable", "error", "future", "result", "since", "size")
+    __slots__ = ("abandoned", "call", "carries", "durable", "error", "future", "result", "since", "size")
 
     def __init__(self, call: Callable[[Transaction], T], size: int, *, durable: bool) -> None:
         self.call = call
         self.size = size
         self.durable = durable
         self.abandoned = False
+        self.carries = False
         self.since = 0.0
         self.result: T | None = None
         self.error: Exception | None = None
@@ -118,9 +120,12 @@ class Writer:
             OutlastError: what `call` refused with.
             WorldUnavailable: it is not known whether it was written.
         """
+        return self._put(Job(call, size, durable=durable))
+
+    def _put(self, job: Job[T], *, carries: bool = False) -> asyncio.Future[T]:
         if self._closed:
             raise WorldUnavailable(world=self._files.name, reason="it was closed")
-        job = Job(call, size, durable=durable)
+        job.carries = carries
         job.since = self._loop.time()
         self._forget_settled()
         self._waiting.append(job)
@@ -128,6 +133,10 @@ class Writer:
             self._timer = self._loop.call_later(self._patience_s, self._look_at_patience)
         self._queue.put(job)
         return job.future
+
+    def carry_over(self) -> asyncio.Future[None]:
+        """Bring everything into the database and cut the WAL, unless somebody still reads it."""
+        return self._put(Job(_nothing, 0, durable=False), carries=True)
 
     async def close(self) -> None:
         """Write what is queued and end the thread; gives up on it after `CLOSE_LIMIT_S`."""
@@ -220,7 +229,7 @@ class Writer:
     def _write(self, batch: Sequence[Job[Any]]) -> frozenset[int]:
         try:
             with self._mutex:
-                if self._suspect:
+                if self._suspect or any(job.carries for job in batch):
                     self._carry_over()
                 return self._attempt([job for job in batch if not job.abandoned])
         except Exception as error:  # noqa: BLE001 each waiter is given it
@@ -261,13 +270,20 @@ class Writer:
         return frozenset(transaction.told)
 
     def _carry_over(self) -> None:
-        """After an I/O error: bring everything into the database, fsynced, or fail."""
+        """Bring everything into the database, fsynced; after an I/O error that, or fail."""
+        # Briefly: a reader that is stopped in the middle of its snapshot must not hold up everybody's writes.
+        self._database.execute(f"pragma busy_timeout = {CARRY_OVER_MS}")
         [[busy, _, _]] = self._database.execute("pragma wal_checkpoint(truncate)").fetchall()
-        if busy:
+        self._database.execute(f"pragma busy_timeout = {FOREIGN_LOCK_MS}")
+        if busy and self._suspect:
             raise WorldUnavailable(
                 world=self._files.name, reason="its disk failed, and somebody still reads the log"
             )
         self._suspect = False
+
+
+def _nothing(_: Transaction) -> None:
+    """A job that only waits for its turn."""
 
 
 def _fail(batch: Sequence[Job[Any]], error: WorldUnavailable) -> None:
