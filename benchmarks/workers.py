@@ -1,0 +1,139 @@
+"""Real worker processes, each under its supervisor, and what their calls say."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.cast import SOCKET_VARIABLE, Began
+from benchmarks.frame import Bench
+from outlast.cli.argv import worker_argv
+
+ROOT = Path(__file__).parent.parent
+READY_S = 30.0
+ANSWER_S = 30.0
+
+
+@dataclass
+class WorkerProcess:
+    """One worker and the supervisor above it."""
+
+    supervisor: "subprocess.Popen[bytes]"
+    pid: int
+
+    def kill(self) -> float:
+        """SIGKILL the worker. Returns the moment before."""
+        at_s = time.monotonic()
+        os.kill(self.pid, signal.SIGKILL)
+        return at_s
+
+    def end(self) -> None:
+        """Let both be gone."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        try:
+            self.supervisor.wait(10)
+        except subprocess.TimeoutExpired:
+            self.supervisor.kill()
+            self.supervisor.wait()
+
+
+class Ear:
+    """Hears the calls of all workers begin."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self._socket.setblocking(False)
+        self._socket.bind(str(path))
+
+    async def next(self, fits: Callable[[Began], bool]) -> Began:
+        """The next call that fits; others are forgotten.
+
+        Raises:
+            TimeoutError: none came.
+        """
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(ANSWER_S):
+            while True:
+                began = msgspec.msgpack.decode(await loop.sock_recv(self._socket, 4096), type=Began)
+                if fits(began):
+                    return began
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@dataclass
+class Crew:
+    """Workers on one World."""
+
+    bench: Bench
+    agent: str
+    ear: Ear
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+    workers: dict[int, WorkerProcess] = field(default_factory=dict[int, WorkerProcess])
+
+    async def hire(self) -> WorkerProcess:
+        """Start a worker and wait until it says that it works."""
+        worker = self.launch()
+        said = await asyncio.wait_for(asyncio.to_thread(_first_line, worker), READY_S)
+        return self.admit(worker, said)
+
+    def launch(self) -> "subprocess.Popen[bytes]":
+        """Start a worker and wait for nothing."""
+        environ = {
+            **os.environ,
+            "OUTLAST_DATA_DIR": str(self.bench.directory / "data"),
+            SOCKET_VARIABLE: str(self.ear.path),
+            **self.environ,
+        }
+        return subprocess.Popen(
+            worker_argv(self.agent, "--world", self.bench.url, "--json"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            env=environ,
+            cwd=ROOT,
+            start_new_session=True,
+        )
+
+    def admit(self, supervisor: "subprocess.Popen[bytes]", said: bytes) -> WorkerProcess:
+        """Take in a worker by the first line that it said."""
+        worker = WorkerProcess(supervisor, int(msgspec.json.decode(said)["pid"]))
+        self.workers[worker.pid] = worker
+        return worker
+
+    def dismiss(self) -> None:
+        """End all of them."""
+        for worker in self.workers.values():
+            worker.end()
+
+
+def _first_line(process: "subprocess.Popen[bytes]") -> bytes:
+    line = b"" if process.stdout is None else process.stdout.readline()
+    if not line:
+        raise RuntimeError("the worker did not start; its standard error says why")
+    return line
+
+
+@asynccontextmanager
+async def crew(bench: Bench, agent: str, count: int, **environ: str) -> AsyncIterator[Crew]:
+    """`count` workers with `agent`, ended when the context ends."""
+    ear = Ear(bench.directory / "ear")
+    hired = Crew(bench, agent, ear, environ)
+    try:
+        for _ in range(count):
+            await hired.hire()
+        yield hired
+    finally:
+        hired.dismiss()
+        ear.close()
