@@ -56,7 +56,7 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "drain_s": (0.0, 86400.0),
 }
 _OWNERS: Final = frozenset({"world", "data_dir", "anthropic_base_url"})
-"""Where sessions, files and keys go is the user's to say: a cloned repository may bring an `outlast.toml` of its own."""
+"""Where sessions, files and keys go is the user's to say: a cloned repository may bring an `outlast.toml`."""
 _LEVELS: Final = ("debug", "info", "warning", "error")
 _DEFAULTS: Final[Mapping[str, object]] = {field.name: field.default for field in fields(Settings)}
 
