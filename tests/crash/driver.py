@@ -10,7 +10,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,7 +28,7 @@ from outlast.testing.faults import AroundWorld, Spot, StrikingGate
 from outlast.tool import Done, NotDone, Tool, ToolIO, Unsure, Verdict, tool
 from outlast.worker import WorkerConfig, open_worker
 from outlast.world import Claim, Takeover, WorkerOffer, World
-from outlast.worlds.sqlite import open_sqlite
+from outlast.worlds.sqlite import SqliteWorld, open_sqlite
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -42,9 +43,10 @@ class Orders(msgspec.Struct, frozen=True):
     hold: str = ""
     """While this file exists it claims nothing."""
     strike: str = ""
-    """`SIGKILL` or `SIGSTOP`, at the spot."""
+    """`SIGKILL` or `SIGSTOP`, at the spot; or `write`: SIGSTOP in the middle of the next write to the file."""
     spot: tuple[str, str, int] = ("", "", 1)
     lease_s: float = 10.0
+    kill_grace_s: float = 2.0
     key_ttl_s: float = 0.0
     unsure: bool = False
     """Its `verify` finds nothing out."""
@@ -53,12 +55,13 @@ class Orders(msgspec.Struct, frozen=True):
 class Ledger:
     """Appends to the file, each line whole, and reads it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, worker: str) -> None:
         self._path = path
+        self._worker = worker
 
     def note(self, session: str, **facts: object) -> None:
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(fd, msgspec.json.encode({"session": session, **facts}) + b"\n")
+        os.write(fd, msgspec.json.encode({"session": session, "worker": self._worker, **facts}) + b"\n")
         os.close(fd)
 
     def has(self, session: str, tag: str) -> bool:
@@ -80,13 +83,14 @@ class Patient(AroundWorld):
         return await super().claim(offer, takeover)
 
 
-class Watched(Scripted):
-    """Lets its tools see which attempt is under way."""
+UNDER_WAY: ContextVar[Attempt | None] = ContextVar("UNDER_WAY", default=None)
 
-    attempt: Attempt | None = None
+
+class Watched(Scripted):
+    """Lets its models and tools see which attempt they belong to."""
 
     async def advance(self, attempt: Attempt) -> TurnResult:
-        self.attempt = attempt
+        UNDER_WAY.set(attempt)
         return await super().advance(attempt)
 
 
@@ -96,7 +100,7 @@ class Outside:
     def __init__(self, orders: Orders, world: World) -> None:
         self.orders = orders
         self.world = world
-        self.ledger = Ledger(orders.ledger)
+        self.ledger = Ledger(orders.ledger, orders.name)
         self.adapter = Watched(model=self.answer, built_ins={"built_in": BuiltIn(self.built_in)})
 
     def agent(self) -> Agent:
@@ -127,8 +131,9 @@ class Outside:
                 self.ledger.note(session, wrong=f"the finished model call {text!r} was made again")
         first, rest = text.split(" ", 1)
         yield f"{first} "
-        while not await self._is_open(session):
-            await asyncio.sleep(0.002)  # as slow as a model is: what nobody waits for is in the log by now
+        async with self.world.subscribe(session) as hints:
+            while not await self._is_open(session):  # as slow as a model is: its intent is in the log by now
+                await hints.wait(0.05)
         yield rest
 
     async def _is_open(self, session: str) -> bool:
@@ -155,7 +160,7 @@ class Outside:
         """Somebody steers meanwhile; the attempt gets to know of it."""
         session = await Session.find(self.world, io.session)
         await session.steer("mind the gap", id="steer-1")
-        attempt = self.adapter.attempt
+        attempt = UNDER_WAY.get()  # none while the recovery runs it
         if attempt is not None and io.turn == 1:
             async for _ in attempt.steers.arrivals():
                 break
@@ -166,8 +171,9 @@ class Outside:
         return f"{arguments['tag']} done"
 
     def _session(self) -> str:
-        assert self.adapter.attempt is not None
-        return self.adapter.attempt.session
+        attempt = UNDER_WAY.get()
+        assert attempt is not None
+        return attempt.session
 
     async def _log(self, session: str) -> list[Any]:
         return [
@@ -205,20 +211,23 @@ async def say(word: str) -> None:
         os._exit(0)
 
 
-def gate_of(orders: Orders) -> Gate:
+def gate_of(orders: Orders, world: SqliteWorld) -> Gate:
     if not orders.strike:
         return OpenGate()
     point, policy, nth = orders.spot
-    number = signal.Signals[orders.strike]
-    spot = Spot(Point(point), policy, nth)
-    return Announced(StrikingGate(spot, lambda: os.kill(os.getpid(), number), before=_stopping(orders)))
+
+    def strike() -> None:
+        number = signal.SIGKILL if orders.strike == "SIGKILL" else signal.SIGSTOP
+        if orders.strike != "write":
+            os.kill(os.getpid(), number)
+        elif world.store.writer is not None:
+            world.store.writer.write(lambda _: os.kill(os.getpid(), number))
+
+    return Announced(StrikingGate(Spot(Point(point), policy, nth), strike, before=_struck))
 
 
-def _stopping(orders: Orders) -> Callable[[int], Awaitable[None]]:
-    async def before(_: int) -> None:
-        tell("struck")
-
-    return before
+async def _struck(_: int) -> None:
+    tell("struck")
 
 
 async def main() -> None:
@@ -233,7 +242,8 @@ async def main() -> None:
             lease_s=orders.lease_s,
             supervision=supervision,
             only=orders.only,
-            gate=gate_of(orders),
+            gate=gate_of(orders, store),
+            kill_grace_s=orders.kill_grace_s,
         )
         async with open_worker(world, {"tester": outside.agent()}, cast("Gateway", None), config) as worker:
             await say("ready")

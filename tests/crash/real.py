@@ -173,6 +173,8 @@ class Told:
     effects: Counter[str] = field(default_factory=Counter[str])
     keys: dict[str, set[str]] = field(default_factory=lambda: defaultdict[str, set[str]](set))
     wrongs: list[str] = field(default_factory=list[str])
+    lines: Counter[str] = field(default_factory=Counter[str])
+    """How much each worker did, by name."""
 
 
 def read_ledger(path: Path, session: str) -> Told:
@@ -181,6 +183,7 @@ def read_ledger(path: Path, session: str) -> Told:
         facts = msgspec.json.decode(line, type=dict[str, str])
         if facts["session"] != session:
             continue
+        told.lines[facts["worker"]] += 1
         if "asked" in facts:
             told.asked[facts["asked"]] += 1
         if "tag" in facts:

@@ -122,6 +122,7 @@ class ModelCalls:
         if steers:
             await context.gate.cross(Point.STEER_TAKEN, call=intent.call, policy="model")
         await context.gate.cross(Point.AFTER_INTENT, call=intent.call, policy="model")
+        context.check()  # last of all: whoever was suspended here must not ask a provider
         return opening
 
     async def _spawner(self, lane: str, ask: ModelAsk) -> int:
