@@ -84,7 +84,7 @@ class Terminal:
 
     def __init__(self, process: "subprocess.Popen[bytes]", master: int) -> None:
         self.process = process
-        self._master = master
+        self.master = master
         self.screen = Screen()
         self.raw = b""
 
@@ -93,7 +93,7 @@ class Terminal:
         return self.screen.text
 
     def press(self, keys: str) -> None:
-        os.write(self._master, keys.encode())
+        os.write(self.master, keys.encode())
 
     def wait_for(self, what: str, *, times: int = 1, behind: str = "") -> None:
         """Read until the screen shows `what` so many times, counted behind `behind`."""
@@ -101,6 +101,11 @@ class Terminal:
         while self.text.partition(behind)[2].count(what) < times if behind else self.text.count(what) < times:
             if not self._read(end):
                 raise AssertionError(f"{what!r} never came. The screen shows:\n{self.text}")
+
+    def hang_up(self) -> None:
+        """Close the terminal: what runs on it gets SIGHUP."""
+        os.close(self.master)
+        self.master = -1
 
     def wait(self) -> int:
         """Read to the end and return the exit status."""
@@ -110,10 +115,10 @@ class Terminal:
         return self.process.wait(max(0.1, end - time.monotonic()))
 
     def _read(self, end: float) -> bool:
-        if not select.select([self._master], [], [], max(0.0, end - time.monotonic()))[0]:
+        if not select.select([self.master], [], [], max(0.0, end - time.monotonic()))[0]:
             return False
         try:
-            data = os.read(self._master, 65536)
+            data = os.read(self.master, 65536)
         except OSError:
             return False  # the last holder of the other side is gone
         self.raw += data
@@ -138,10 +143,12 @@ def at_terminal(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Ge
         )
     finally:
         os.close(slave)
+    terminal = Terminal(process, master)
     try:
-        yield Terminal(process, master)
+        yield terminal
     finally:
-        os.close(master)
+        if terminal.master >= 0:
+            os.close(master)
         if process.poll() is None:
             process.kill()
         process.wait(LIMIT_S)

@@ -1,5 +1,6 @@
 """The command line as a person and a script meet it: real processes, a real terminal, real kills."""
 
+import json
 import os
 import signal
 import subprocess
@@ -175,6 +176,49 @@ def test_work_hands_over_on_a_second_sigterm_and_the_next_worker_goes_on(counter
         counter.bell.rung().answer("hello")
         assert work.wait(LIMIT_S) == 0
     assert "turn 1 done" in counter.outlast("follow", "s1", "--until-idle").stdout
+
+
+def test_ctrl_c_ends_work_in_good_order(counter: Counter) -> None:
+    counter.outlast("run", TILL, script(rings(counter)), "--session", "s1", "--detach")
+    with counter.terminal("work", TILL) as terminal:
+        counter.bell.rung()
+        terminal.press("\x03")
+        assert terminal.wait() == 0
+    assert "Traceback" not in terminal.text
+    assert counter.json("show", "s1")[0]["open_turn"]["attempts"][0]["ended"] == "handed_over"
+
+
+def test_a_terminal_that_is_closed_lets_the_turn_go_on(counter: Counter) -> None:
+    with counter.terminal("run", TILL, script(rings(counter)), "--session", "s1") as terminal:
+        ring = counter.bell.rung()
+        terminal.hang_up()
+        terminal.process.wait(LIMIT_S)
+        ring.answer("hello")
+        wait_until_gone(ring.pid)
+    counter.outlast("follow", "s1", "--until-idle")
+
+
+def test_a_prompt_behind_an_open_turn_is_watched_to_its_end(counter: Counter) -> None:
+    counter.outlast("run", TILL, script(says("first"), rings(counter)), "--session", "s1", "--detach")
+    with counter.started("run", TILL, script(says("second")), "--session", "s1") as run:
+        counter.bell.rung().answer("hello")
+        out, err = run.communicate(timeout=LIMIT_S)
+    assert run.returncode == 0, err
+    told = ["first\n", "turn 1 done", "second\n", "turn 2 done"]
+    assert sorted(told, key=out.index) == told
+    assert [out.count(text) for text in told] == [1] * 4
+
+
+def test_a_scripted_model_is_served_until_ctrl_c(counter: Counter) -> None:
+    answers = counter.shop / "answers.json"
+    answers.write_text(json.dumps({"conversations": {"main": [{"text": "hello"}]}}))
+    with counter.started("model-script", str(answers)) as models:
+        assert models.stdout is not None
+        assert json.loads(models.stdout.readline())["base_url"].startswith("http://127.0.0.1:")
+        models.send_signal(signal.SIGINT)
+        assert models.wait(LIMIT_S) == 0
+    answers.write_text("{")
+    assert "Correct the script" in counter.outlast("model-script", str(answers), status=2).stderr
 
 
 def test_run_says_why_its_worker_cannot_start(counter: Counter) -> None:

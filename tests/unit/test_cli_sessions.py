@@ -223,3 +223,27 @@ def test_sessions_are_completed_by_their_ids(desk: Desk) -> None:
     assert done.output == "plain,done\n"
     nowhere = {**words, "OUTLAST_WORLD": "nowhere"}
     assert CliRunner().invoke(main, prog_name="outlast", env=nowhere).output.strip() == ""
+
+
+def test_doctor_says_what_is_here_and_what_would_be_used(fresh: Desk) -> None:
+    found = {one["what"]: one for one in fresh.json("doctor")}
+    assert {"platform", "python", "world", "disk", "supervisor", "pid namespace", "scripted"} <= set(found)
+    assert {one["state"] for one in found.values()} <= {"ok", "warning"}
+    text = fresh.run(
+        "doctor", ANTHROPIC_API_KEY="sk-a-secret", ANTHROPIC_BASE_URL="http://models.test"
+    ).stdout
+    assert "http://models.test with ANTHROPIC_API_KEY" in text
+    assert "sk-a-secret" not in text
+
+
+def test_doctor_fails_where_no_turn_could_be_advanced(fresh: Desk) -> None:
+    nowhere = fresh.data.parent / "file"
+    nowhere.touch()
+    text = fresh.run("doctor", "--world", "nowhere", status=4, OUTLAST_DATA_DIR=str(nowhere / "data")).stdout
+    assert "✗ world" in text
+    assert "✗ supervisor" in text
+
+
+def test_a_world_of_one_process_is_refused_where_a_worker_is_another_one(fresh: Desk) -> None:
+    assert fresh.run("ls", "--world", "memory:").stdout == ""
+    assert "one process only" in fresh.run("run", "scripted", "hi", "--world", "memory:", status=2).stderr

@@ -15,8 +15,7 @@ from outlast.cli.exits import Exit, hush, outcome_code
 from outlast.cli.machine import machine_id
 from outlast.cli.options import Setup
 from outlast.cli.text import plain
-from outlast.cli.watching import Sink, show, sink_of, ticking
-from outlast.codec import decode_input, unsqueeze
+from outlast.cli.watching import Sink, inputs_of, show, sink_of, ticking
 from outlast.records import Prompt, Steer
 from outlast.records.events import Event
 from outlast.session import Session, Turn
@@ -54,8 +53,12 @@ async def attend(setup: Setup, attended: Attended) -> int:
             if note:
                 sink.note(note)
             async with accompanied(_companion(setup, attended, sink)), anyio.create_task_group() as tasks:
+
+                def cancel() -> None:
+                    tasks.start_soon(watch.cancel)
+
                 tasks.start_soon(watch.run, tasks.cancel_scope)
-                await ask_on_interrupt(sink, watch.cancel, interactive=interactive)
+                await ask_on_interrupt(sink, cancel, interactive=interactive)
                 tasks.cancel_scope.cancel()
     except* BrokenPipeError:
         hush()
@@ -137,8 +140,7 @@ async def _stands_still(session: Session) -> bool:
     """The open turn is parked, and nothing that ends or releases it is on its way."""
     if not (await session.head()).parked:
         return False
-    waiting = [decode_input(unsqueeze(one.body)) for one in await session.world.inputs(session.id)]
-    return all(isinstance(one, (Prompt, Steer)) for one in waiting)
+    return all(isinstance(value, (Prompt, Steer)) for _, value in await inputs_of(session))
 
 
 async def _placed_elsewhere(setup: Setup, session: Session) -> str:

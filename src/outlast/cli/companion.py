@@ -79,6 +79,13 @@ class Companion:
             start_new_session=True,
         )
         self.process = process
+        try:
+            return await self._until_its_end(process)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _close(process)
+
+    async def _until_its_end(self, process: Process) -> tuple[str, int]:
         assert process.stdout is not None
         assert process.stderr is not None
         hello: Mapping[str, Any] = {}
@@ -101,6 +108,13 @@ class Companion:
             self.said = [*self.said[-9:], line]
             if not self.leaving:
                 self.note(line)
+
+
+async def _close(process: Process) -> None:
+    """Let go of our ends; a worker that still lives ends by itself then."""
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            await stream.aclose()
 
 
 async def _first_line(stream: ByteReceiveStream) -> Mapping[str, Any]:

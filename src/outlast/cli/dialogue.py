@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Final, Literal, TypeAlias
 
 import anyio
@@ -16,11 +16,11 @@ QUESTION: Final = "\n[d]etach, [c]ancel the turn, or [g]o on watching? "
 _CHOICES: Final[dict[str, Choice]] = {"c": "cancel", "g": "go on", "d": "detach"}
 
 
-async def ask_on_interrupt(sink: Sink, cancel: Callable[[], Awaitable[None]], *, interactive: bool) -> None:
+async def ask_on_interrupt(sink: Sink, cancel: Callable[[], None], *, interactive: bool) -> None:
     """Return when the person wants to leave: by SIGTERM, or by Ctrl-C and what they answer.
 
     Args:
-        cancel: ends the turn; the watching goes on until it has ended.
+        cancel: begins to end the turn; the watching goes on until it has ended.
         interactive: there is a terminal to ask on; else Ctrl-C detaches.
     """
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -32,7 +32,7 @@ async def ask_on_interrupt(sink: Sink, cancel: Callable[[], Awaitable[None]], *,
                     return
                 case "cancel":
                     sink.note("cancelling …")
-                    await cancel()
+                    cancel()
                 case "go on":
                     pass
 

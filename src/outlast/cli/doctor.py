@@ -5,6 +5,7 @@ import platform
 import shutil
 import sys
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
@@ -114,7 +115,8 @@ async def _supervisor(setup: Setup) -> Finding:
     except (OutlastError, OSError) as error:
         return Finding("supervisor", "missing", str(error), "Without it no turn is advanced here.")
     finally:
-        lock.unlink(missing_ok=True)
+        with suppress(OSError):
+            lock.unlink()
 
 
 async def _pid_namespace() -> Finding:

@@ -13,13 +13,13 @@ from outlast.cli.attended import Attended, attend
 from outlast.cli.exits import Exit
 from outlast.cli.machine import machine_id
 from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
-from outlast.codec import decode_input, unsqueeze
-from outlast.errors import NotFound, Refused, SessionExists, SessionUnknown, TurnUnknown
+from outlast.cli.watching import inputs_of
+from outlast.errors import BadInput, NotFound, Refused, SessionExists, SessionUnknown, TurnUnknown
 from outlast.ids import check_session_id, new_id
 from outlast.records import Prompt, Steer
 from outlast.session import Session, Turn
 from outlast.workspaces.local import local
-from outlast.world import World
+from outlast.world import Capability, World
 
 DIRECTORY = "directory"
 """The label of a session that `run` opened: where it works."""
@@ -73,6 +73,8 @@ def run(
             click.secho(f"outlast: {warning}", fg="yellow", err=True)
         wish = Wish(found, name, None if prompt is None else given(prompt), cwd, model)
         async with setup.world() as opened:
+            if Capability.MULTI_PROCESS not in opened.capabilities:
+                raise BadInput(detail=f"{opened.name} is known to one process only; a worker is another one.")
             session, turns = await _open(setup, opened, wish)
             attended = Attended(session, turns, agent, _title(found, await _directory(session)))
             if detach:
@@ -113,10 +115,8 @@ async def _open(setup: Setup, world: World, wish: Wish) -> tuple[Session, list[T
         session = await _come_back(world, wish.name, wish)
     else:
         session = await _begin(setup, world, wish, machine)
-    before = await session.state()
-    turn = await session.send(wish.prompt)
-    running = [] if before.turn is None else [Turn(session, before.turn.input)]
-    return session, [*running, turn]
+    ahead = await _left(session)
+    return session, [*ahead, await session.send(wish.prompt)]
 
 
 async def _begin(setup: Setup, world: World, wish: Wish, machine: str) -> Session:
@@ -195,15 +195,15 @@ async def _come_back(world: World, name: str, wish: Wish) -> Session:
 
 async def _left(session: Session) -> list[Turn]:
     """What is open in the session: the open turn, then the prompts that wait."""
+    waiting = await inputs_of(session)  # read first: what is taken out after it stands in the log
     state = await session.state()
     names = [] if state.turn is None else [state.turn.input]
     names += [queued.input for queued in state.queue]
-    for waiting in await session.world.inputs(session.id):
-        value = decode_input(unsqueeze(waiting.body))
+    for name, value in waiting:
         # A steer is a prompt where no turn is there to take it.
         if isinstance(value, Prompt) or (isinstance(value, Steer) and not names):
-            names.append(waiting.id)
-    return [Turn(session, name) for name in names]
+            names.append(name)
+    return [Turn(session, name) for name in dict.fromkeys(names)]
 
 
 async def _directory(session: Session) -> str:

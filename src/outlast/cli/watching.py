@@ -1,7 +1,7 @@
 """Takes events from a session to the person: whole, in order, and to an end where one is wanted."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager, suppress
 from typing import Final, Protocol, Self, cast
 
 import anyio
@@ -11,8 +11,9 @@ import msgspec
 from outlast.cli.options import Setup
 from outlast.cli.printer import Printer
 from outlast.cli.text import plain
-from outlast.codec import decode_records
-from outlast.records import Payload
+from outlast.codec import decode_input, decode_records, unsqueeze
+from outlast.errors import BlobBroken
+from outlast.records import AnyInput, Payload
 from outlast.records.events import Event, face
 from outlast.session import Session
 from outlast.world import Cursor
@@ -140,3 +141,12 @@ async def _is_over(session: Session, seen: Cursor) -> bool:
                 if cursor > seen and face(record, str(cursor), commit.header.fence).kind != "hidden":
                     return False
     return head.parked or not (await session.state()).queue
+
+
+async def inputs_of(session: Session) -> list[tuple[str, AnyInput]]:
+    """What waits in the inbox, as far as it can be read; a worker drops the rest."""
+    found: list[tuple[str, AnyInput]] = []
+    for waiting in await session.world.inputs(session.id):
+        with suppress(msgspec.MsgspecError, BlobBroken):
+            found.append((waiting.id, decode_input(unsqueeze(waiting.body))))
+    return found
