@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+from contextlib import suppress
 
 import msgspec
 
@@ -28,7 +29,8 @@ class Began(msgspec.Struct, frozen=True):
 def say(session: str, call: int) -> None:
     """Tell the benchmark that a call begins."""
     began = Began(session, call, os.getpid(), now_s())
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, suppress(OSError):
+        sender.setblocking(False)  # a benchmark that does not listen must not hold up a worker
         sender.sendto(msgspec.msgpack.encode(began), os.environ[SOCKET_VARIABLE])
 
 

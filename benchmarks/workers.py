@@ -47,14 +47,20 @@ class WorkerProcess:
 
 
 class Ear:
-    """Hears the calls of all workers begin."""
+    """Hears the calls of all workers begin; always, since only some datagrams find room in the kernel."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._heard: asyncio.Queue[Began] = asyncio.Queue()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         self._socket.setblocking(False)
         self._socket.bind(str(path))
+        asyncio.get_running_loop().add_reader(self._socket, self._hear)
+
+    def _hear(self) -> None:
+        with suppress(BlockingIOError):
+            while True:
+                self._heard.put_nowait(msgspec.msgpack.decode(self._socket.recv(4096), type=Began))
 
     async def next(self, fits: Callable[[Began], bool]) -> Began:
         """The next call that fits; others are forgotten.
@@ -62,14 +68,14 @@ class Ear:
         Raises:
             TimeoutError: none came.
         """
-        loop = asyncio.get_running_loop()
         async with asyncio.timeout(ANSWER_S):
-            while True:
-                began = msgspec.msgpack.decode(await loop.sock_recv(self._socket, 4096), type=Began)
-                if fits(began):
-                    return began
+            while not fits(began := await self._heard.get()):
+                pass
+            return began
 
     def close(self) -> None:
+        """Hear nothing more."""
+        asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
 
 

@@ -6,6 +6,7 @@ beginning of the first call that the dead worker had not begun: its supervisor h
 the session, read its log, run the open call again and gone on. Then the dead worker is replaced and the next turn begun.
 """
 
+import asyncio
 import random
 from collections.abc import Sequence
 
@@ -56,7 +57,7 @@ async def _once(world: World, workers: Crew, name: str, calls: int) -> float:
             newest = max(newest, call.call)
         elif call.call > newest:
             break
-    dead.end()
+    await asyncio.to_thread(dead.end)
     await session.cancel()
     await session.result(1)
     await workers.hire()

@@ -41,7 +41,7 @@ async def _once(workers: Crew) -> float:
     first = await workers.ear.next(lambda call: call.pid == worker.pid)
     newest = await workers.ear.next(lambda call: call.call >= first.call + 10)
     worker.kill()
-    worker.end()
+    await asyncio.to_thread(worker.end)
     workers.workers.clear()
     at_s = time.monotonic()
     process = workers.launch()
