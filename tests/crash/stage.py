@@ -7,7 +7,7 @@ knows what was durable at each moment.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -19,7 +19,7 @@ from outlast.codec import decode_records, encode_records
 from outlast.engine.attempt import Surroundings
 from outlast.engine.batch import Batcher
 from outlast.engine.turn import Advancer, Control
-from outlast.fold import SessionState, fold
+from outlast.fold import SessionState
 from outlast.gate import Gate, Point
 from outlast.records import (
     FORMAT,
@@ -28,17 +28,13 @@ from outlast.records import (
     CallIntent,
     CallOutcome,
     CallStarted,
-    PromptQueued,
-    SteerTaken,
     TurnSettled,
 )
-from outlast.records.events import Event
-from outlast.recovery import IN_DOUBT
-from outlast.session import Outcome, Session
-from outlast.testing.faults import AroundWorld, DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
+from outlast.records.kinds import Policy
+from outlast.session import Session
+from outlast.testing.faults import AroundWorld, DeathGate, Killed, MortalWorld, RecordingGate, Spot
 from outlast.tool import Done, NotDone, Tool, ToolIO, Unsure, Verdict, tool
-from outlast.watch import Screen, events
-from outlast.world import START, Claim, Commit, Cursor, Delta, Lease, Takeover, WorkerOffer, World
+from outlast.world import Claim, Commit, Delta, Lease, Takeover, WorkerOffer, World
 
 Manner = Literal["never", "safe", "keyed", "keyed-expired", "verify", "verify-unsure", "verify-raises"]
 """A tool's policy, and how honest what stands behind it is."""
@@ -46,6 +42,7 @@ Shape = Literal["single", "batch", "asked", "built-in", "slow", "steered"]
 """One call; two at once in lanes; two granted with a model's answer and run in the worker; the same in the harness; one
 call of a tool and models that are slow enough to be watched; one call during which a steer arrives."""
 
+Script = Sequence[Mapping[str, Any]]
 MANNERS: tuple[Manner, ...] = get_args(Manner)
 SHAPES: tuple[Shape, ...] = get_args(Shape)
 LIMIT_S = 20.0
@@ -123,16 +120,31 @@ class Outside:
             if not over and intent.kind == "model" and text.encode() in bytes(outcome.result.json):
                 self.wrongs.append(f"the finished model call {text!r} was made again")
 
-    def act(self, tag: str, io: ToolIO | None, manner: Manner) -> str:
+    def act(self, tag: str, io: ToolIO | None, *, safe: bool = False) -> str:
         """Something happens out there."""
         self.effects[tag] += 1
         if io is not None:
             self.keys[tag].add(io.key)
             if io.call in self.witness.finished[self.session]:
                 self.wrongs.append(f"the finished call {tag!r} was made again")
-            if manner != "safe" and io.call not in self.witness.begun[self.session]:
+            if not safe and io.call not in self.witness.begun[self.session]:
                 self.wrongs.append(f"{tag!r} took effect before its intent was durable")
         return f"{tag} done"
+
+
+class Countdown:
+    """Ends a worker at its n-th crossing of any point, counted from 0."""
+
+    def __init__(self, left: int, world: MortalWorld) -> None:
+        self._left = left
+        self._world = world
+
+    async def cross(self, point: Point, *, call: int = 0, policy: str = "") -> None:
+        self._world.check()
+        if self._left == 0:
+            self._world.die()
+        self._left -= 1
+        self._world.check()
 
 
 class Watched(Scripted):
@@ -151,25 +163,32 @@ class Life:
     def __init__(
         self,
         outside: Outside,
-        manner: Manner,
-        script: Sequence[Mapping[str, Any]],
+        script: Script,
         *,
         name: str,
         slow: bool = False,
-        spot: Spot | None = None,
+        death: Spot | int | None = None,
     ) -> None:
+        """Ready to work.
+
+        Args:
+            slow: its models and tools wait until watchers have seen a part of what they say.
+            death: where it dies: at a spot, or at its n-th crossing of any point.
+        """
         self.outside = outside
-        self.manner: Manner = manner
         self.name = name
         self._slow = slow
         self._published = 0
         self.world = MortalWorld(outside.witness)
         self.record = RecordingGate()
         self.gate: Gate = self.record
-        if spot is not None:
-            self.gate = DeathGate(spot, self.world, before=self._ready_to_die(spot), inner=self.record)
-        self.adapter = Watched(script=script, model=self._model, built_ins={"built_in": self._built_in()})
-        self.agent = Agent("tester", self.adapter, tools=[self._tool(), self._nudged()])
+        if isinstance(death, int):
+            self.gate = Countdown(death, self.world)
+        elif death is not None:
+            self.gate = DeathGate(death, self.world, before=self._ready_to_die(death), inner=self.record)
+        built_ins = {"built_in": self._built_in("never"), "built_in_safe": self._built_in("safe")}
+        self.adapter = Watched(script=script, model=self._model, built_ins=built_ins)
+        self.agent = Agent("tester", self.adapter, tools=[*map(self._tool, MANNERS), self._nudged()])
         self.control = Control()
 
     async def work(self, dead: frozenset[str] = frozenset()) -> bool:
@@ -214,9 +233,8 @@ class Life:
         await self._until_shown()
         yield rest
 
-    def _tool(self) -> Tool:
-        outside, check = self.outside, self.world.check
-        manner: Manner = self.manner
+    def _tool(self, manner: Manner) -> Tool:
+        outside, check, name = self.outside, self.world.check, tool_name(manner)
 
         async def act(io: ToolIO, tag: str) -> str:
             """Do something out there."""
@@ -224,7 +242,7 @@ class Life:
             self._published = outside.witness.published
             io.show(f"{tag} begins")
             await self._until_shown()
-            done = outside.act(tag, io, self.manner)
+            done = outside.act(tag, io, safe=manner == "safe")
             io.show(f"{tag} ends")
             return done
 
@@ -237,10 +255,10 @@ class Life:
             return Done(f"{tag} done") if outside.effects[tag] else NotDone()
 
         if manner.startswith("verify"):
-            return tool(verify=verify)(act)
+            return tool(name=name, verify=verify)(act)
         if manner.startswith("keyed"):
-            return tool(replay="keyed", key_ttl_s=1e-6 if manner == "keyed-expired" else 0.0)(act)
-        return tool(replay="safe" if manner == "safe" else "never")(act)
+            return tool(name=name, replay="keyed", key_ttl_s=1e-6 if manner == "keyed-expired" else 0.0)(act)
+        return tool(name=name, replay="safe" if manner == "safe" else "never")(act)
 
     def _nudged(self) -> Tool:
         async def nudge(io: ToolIO, tag: str) -> str:
@@ -251,16 +269,16 @@ class Life:
             while io.turn == 1 and attempt is not None and not attempt.steers.waiting():
                 self.world.check()
                 await asyncio.sleep(0.001)
-            return self.outside.act(tag, io, self.manner)
+            return self.outside.act(tag, io)
 
-        return tool(replay="safe" if self.manner == "safe" else "never")(nudge)
+        return tool(nudge)
 
-    def _built_in(self) -> BuiltIn:
+    def _built_in(self, policy: Policy) -> BuiltIn:
         async def act(arguments: Mapping[str, Any]) -> str:
             self.world.check()
-            return self.outside.act(str(arguments["tag"]), None, self.manner)
+            return self.outside.act(str(arguments["tag"]), None)
 
-        return BuiltIn(act, "safe" if self.manner == "safe" else "never")
+        return BuiltIn(act, policy)
 
 
 @asynccontextmanager
@@ -269,173 +287,42 @@ async def _surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Sur
     yield Surroundings(cast("Gateway", None), cast("Processes", None), Places(nowhere, nowhere, nowhere))
 
 
-def script_of(shape: Shape) -> list[Mapping[str, Any]]:
+def call(name: str, tag: str) -> dict[str, Any]:
+    """A step of a script. Every tag is used once in a script."""
+    return {"do": "tool", "name": name, "arguments": {"tag": tag}}
+
+
+def say(text: str, *tools: Mapping[str, Any]) -> dict[str, Any]:
+    """A step of a script. Every text is used once in a script, and has two words or more."""
+    return {"do": "model", "text": text, "tools": tools, "usage": {"output_tokens": len(text)}}
+
+
+def batch(*tools: Mapping[str, Any]) -> dict[str, Any]:
+    return {"do": "batch", "tools": tools}
+
+
+def tool_name(manner: Manner) -> str:
+    return manner.replace("-", "_")
+
+
+def script_of(shape: Shape, manner: Manner) -> Script:
     """A turn of two model calls, with tool calls of a shape between them."""
-    first: dict[str, Any] = {"do": "model", "text": "think about it", "usage": {"output_tokens": 3}}
-    last: dict[str, Any] = {"do": "model", "text": "all is well", "usage": {"output_tokens": 2}}
-    calls = [{"do": "tool", "name": "act", "arguments": {"tag": tag}} for tag in ("one", "two")]
+    first, last = "think about it", "all is well"
+    name = tool_name(manner)
+    built_in = "built_in_safe" if manner == "safe" else "built_in"
     match shape:
         case "single" | "slow":
-            return [first, calls[0], last]
+            return [say(first), call(name, "one"), say(last)]
         case "batch":
-            return [first, {"do": "batch", "tools": calls}, last]
+            return [say(first), batch(call(name, "one"), call(name, "two")), say(last)]
         case "asked":
-            return [{**first, "tools": calls}, last]
+            return [say(first, call(name, "one"), call(name, "two")), say(last)]
         case "built-in":
-            return [{**first, "tools": [{**call, "name": "built_in"} for call in calls]}, last]
+            return [say(first, call(built_in, "one"), call(built_in, "two")), say(last)]
         case "steered":
-            return [first, {**calls[0], "name": "nudge"}, last]
-
-
-@dataclass
-class Play:
-    """One session, carried by one life after the other until its turn ends."""
-
-    outside: Outside
-    lives: list[Life]
-    outcome: Outcome
-    seen: list[Event]
-    """What a watcher saw who was there from the beginning."""
-
-    @property
-    def crossed(self) -> list[Spot]:
-        """Where the last life could have been struck."""
-        return spots(self.lives[-1].record.crossings)
-
-    def screen(self) -> Screen:
-        return screen_of(self.seen)
-
-
-async def play(
-    world: World,
-    session: str,
-    manner: Manner,
-    shape: Shape,
-    deaths: Sequence[Spot] = (),
-    *,
-    wait: bool = False,
-) -> Play:
-    """Carry a session through the `deaths` of its workers, one after the other, to the end.
-
-    Args:
-        wait: let the dying worker's watchers see its deltas before it dies within a model call.
-    """
-    witness = Witness(world)
-    outside = Outside(session, witness)
-    script = script_of(shape)
-    opened = await Session.open(world, session, agent=Agent("tester", Scripted(script=script)))
-    await opened.send("go", id="in-1")
-    seen: list[Event] = []
-    watching = asyncio.get_running_loop().create_task(_watch(world, session, seen))
-    lives: list[Life] = []
-    async with asyncio.timeout(LIMIT_S):
-        for spot in (*deaths, None):
-            dead = frozenset(life.name for life in lives)
-            name, slow = f"life-{len(lives)}", shape == "slow"
-            life = Life(outside, manner, script, name=name, slow=slow, spot=spot)
-            lives.append(life)
-            if await life.work(dead):
-                break
-        outcome = await opened.result(1)
-        await watching
-    return Play(outside, lives, outcome, seen)
-
-
-async def _watch(world: World, session: str, seen: list[Event]) -> None:
-    async with aclosing(cast("AsyncGenerator[Event, None]", events(world, session, START))) as coming:
-        async for event in coming:
-            seen.append(event)
-            if event.kind == "turn.settled":
-                return
-
-
-async def read_from(world: World, session: str, cursor: str) -> list[Event]:
-    """What a watcher sees who comes back with `cursor`, up to the end of the turn."""
-    seen: list[Event] = []
-    async with aclosing(
-        cast("AsyncGenerator[Event, None]", events(world, session, Cursor.parse(cursor)))
-    ) as coming:
-        async for event in coming:
-            seen.append(event)
-            if event.kind == "turn.settled":
-                break
-    return seen
-
-
-def screen_of(seen: Sequence[Event]) -> Screen:
-    screen = Screen()
-    for event in seen:
-        screen.apply(event)
-    return screen
+            return [say(first), call("nudge", "one"), say(last)]
 
 
 def records_of(session: str, commit: Commit) -> list[AnyRecord]:
     header = commit.header
     return decode_records(commit.body, session=session, seq=header.seq, format=header.format)
-
-
-async def check_steer(play: Play) -> None:
-    """A steer that was put is taken once: by a model call of its turn, or as the next prompt."""
-    session, witness = play.outside.session, play.outside.witness
-    put = await witness.find_input(session, "steer-1")
-    if put is None:
-        return
-    records = [record for commit in await witness.commits(session) for record in records_of(session, commit)]
-    taken = [record for record in records if isinstance(record, SteerTaken)]
-    queued = [record for record in records if isinstance(record, PromptQueued) and record.steered]
-    assert put.consumed_by is not None
-    assert len(taken) + len(queued) == 1
-    settled = sum(isinstance(record, TurnSettled) for record in records)
-    assert settled == 1 + len(queued)
-
-
-async def check(play: Play, manner: Manner, shape: Shape) -> None:
-    """Every promise that holds whatever dies when."""
-    outside = play.outside
-    session, witness = outside.session, outside.witness
-    assert not outside.wrongs
-    state = fold(
-        session, await witness.commits(session)
-    )  # refuses a log out of order, and calls open at the end
-    assert state.turn is None
-    assert not state.queue
-    if shape == "steered":
-        await check_steer(play)
-        return
-    assert play.outcome.status == "done", play.outcome
-    assert set(outside.asked) == {"think about it", "all is well"}
-    assert play.outcome.usage.output_tokens == 5
-    results = play.outcome.value
-    flat = results[1] if shape == "batch" else results[1:-1]
-    assert (results[0], results[-1]) == ("think about it", "all is well")
-    outcomes: dict[str, CallOutcome] = {}
-    for outcome in witness.finished[session].values():
-        intent = witness.intents[session][outcome.call]
-        if intent.kind == "tool":
-            outcomes[intent.arguments.value()["tag"]] = outcome
-    tags = ("one",) if shape in {"single", "slow"} else ("one", "two")
-    assert len(flat) == len(tags)
-    assert set(outcomes) == set(tags)
-    for tag, result in zip(tags, flat, strict=True):
-        _check_effect(play, manner, tag, outcomes[tag], shape)
-        if outcomes[tag].status == "ok":
-            assert result == f"{tag} done"
-        else:
-            assert IN_DOUBT in (result if shape == "built-in" else result["value"])
-
-
-def _check_effect(play: Play, manner: Manner, tag: str, outcome: CallOutcome, shape: Shape) -> None:
-    outside, honest = play.outside, ("safe", "keyed", "verify")
-    times = outside.effects[tag]
-    if shape == "built-in" and manner != "safe":
-        manner = "never"
-    if outcome.status == "ok":
-        assert times >= 1, "a result without an effect"
-    else:
-        assert outcome.status == "in_doubt"
-        assert manner not in honest, "there was no reason for doubt"
-        assert outcome.call in outside.witness.begun[outside.session], "what never began is in no doubt"
-        assert len(play.lives) > 1, "nobody died"
-    if manner != "safe":
-        assert times <= 1 or manner == "keyed", f"{tag} happened {times} times"
-        assert shape == "built-in" or len(outside.keys[tag]) <= 1, "another key"

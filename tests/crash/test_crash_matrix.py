@@ -12,17 +12,8 @@ from outlast.testing.faults import Spot
 from outlast.world import World
 from outlast.worlds.memory import open_memory
 from outlast.worlds.sqlite import open_sqlite
-from tests.crash.stage import (
-    MANNERS,
-    SHAPES,
-    Manner,
-    Play,
-    Shape,
-    check,
-    play,
-    read_from,
-    screen_of,
-)
+from tests.crash.plays import Play, check, check_steer, play, read_from, screen_of
+from tests.crash.stage import MANNERS, SHAPES, Manner, Shape, script_of
 
 PAIRS = 60
 """Pairs of deaths that the fast set draws."""
@@ -38,7 +29,10 @@ async def open_named(name: str, directory: Path) -> AsyncGenerator[World]:
             yield sqlite
 
 
-def scenes() -> list[tuple[Shape, Manner]]:
+Scene = tuple[Shape, Manner]
+
+
+def scenes() -> list[Scene]:
     few: dict[Shape, tuple[Manner, ...]] = {
         "built-in": ("never", "safe"),
         "slow": ("never", "safe"),
@@ -59,10 +53,15 @@ def in_every_world() -> list[object]:
     ]
 
 
-async def carried(world: World, name: str, manner: Manner, shape: Shape, *deaths: Spot) -> Play:
-    played = await play(world, name, manner, shape, deaths)
+async def play_scene(world: World, name: str, scene: Scene, *deaths: Spot) -> Play:
+    shape, manner = scene
+    return await play(world, name, script_of(shape, manner), deaths, slow=shape == "slow")
+
+
+async def carried(world: World, name: str, scene: Scene, *deaths: Spot) -> Play:
+    played = await play_scene(world, name, scene, *deaths)
     try:
-        await check(played, manner, shape)
+        await (check_steer if scene[0] == "steered" else check)(played)
         assert len(played.lives) == len(deaths) + 1
     except AssertionError as wrong:
         wrong.add_note(f"after deaths at {[str(spot) for spot in deaths]}")
@@ -86,10 +85,11 @@ def calm_lines(played: Play) -> list[str]:
 async def test_a_turn_outlives_its_worker_at_every_point(
     world_name: str, shape: Shape, manner: Manner, tmp_path: Path
 ) -> None:
+    scene = (shape, manner)
     async with open_named(world_name, tmp_path) as world:
-        uncut = await carried(world, "uncut", manner, shape)
+        uncut = await carried(world, "uncut", scene)
         for number, spot in enumerate(first_turn(uncut)):
-            played = await carried(world, f"cut-{number}", manner, shape, spot)
+            played = await carried(world, f"cut-{number}", scene, spot)
             outcomes = played.outside.witness.finished[f"cut-{number}"].values()
             if shape != "steered" and all(outcome.status == "ok" for outcome in outcomes):
                 assert calm_lines(played) == calm_lines(uncut), str(spot)
@@ -101,37 +101,37 @@ async def test_a_turn_outlives_its_worker_at_every_point(
 async def test_a_turn_outlives_a_second_death_at_every_point_of_the_recovery(
     shape: Shape, manner: Manner
 ) -> None:
+    scene = (shape, manner)
     async with open_memory() as world:
-        uncut = await carried(world, "uncut", manner, shape)
-        for number, first in enumerate(uncut.crossed):
-            recovery = await carried(world, f"cut-{number}", manner, shape, first)
-            for again, second in enumerate(recovery.crossed):
-                await carried(world, f"cut-{number}-{again}", manner, shape, first, second)
+        uncut = await carried(world, "uncut", scene)
+        for number, first in enumerate(first_turn(uncut)):
+            recovery = await carried(world, f"cut-{number}", scene, first)
+            for again, second in enumerate(first_turn(recovery)):
+                await carried(world, f"cut-{number}-{again}", scene, first, second)
 
 
 async def test_a_turn_outlives_pairs_of_deaths_drawn_by_the_seed(seed: int) -> None:
     draw = random.Random(seed)
+    quick = [scene for scene in scenes() if scene[0] != "steered"]
     async with open_memory() as world:
         for number in range(PAIRS):
-            shape, manner = draw.choice([scene for scene in scenes() if scene[0] != "steered"])
-            uncut = await play(world, f"uncut-{number}", manner, shape)
+            scene = draw.choice(quick)
+            uncut = await play_scene(world, f"uncut-{number}", scene)
             first = draw.choice(uncut.crossed)
-            recovery = await play(world, f"cut-{number}", manner, shape, (first,))
-            second = draw.sample(
-                recovery.crossed, min(1, len(recovery.crossed))
-            )  # none where nothing was left to do
-            await carried(world, f"again-{number}", manner, shape, first, *second)
+            recovery = await play_scene(world, f"cut-{number}", scene, first)
+            second = draw.sample(recovery.crossed, min(1, len(recovery.crossed)))  # none: nothing was left
+            await carried(world, f"again-{number}", scene, first, *second)
 
 
 async def test_every_point_is_crossed_by_some_turn_or_its_recovery() -> None:
     crossed: set[Point] = set()
     async with open_memory() as world:
-        for number, (shape, manner) in enumerate(scenes()):
-            uncut = await play(world, f"uncut-{number}", manner, shape)
+        for number, scene in enumerate(scenes()):
+            uncut = await play_scene(world, f"uncut-{number}", scene)
             crossed.update(spot.point for spot in uncut.crossed)
             for again, spot in enumerate(uncut.crossed):
                 if spot.point is Point.IN_EFFECT:
-                    recovery = await play(world, f"cut-{number}-{again}", manner, shape, (spot,))
+                    recovery = await play_scene(world, f"cut-{number}-{again}", scene, spot)
                     crossed.update(spot.point for spot in recovery.crossed)
     assert crossed == set(Point)
 
@@ -140,11 +140,12 @@ async def test_every_point_is_crossed_by_some_turn_or_its_recovery() -> None:
 async def test_a_watcher_cut_at_every_cursor_sees_what_an_uncut_one_sees(
     world_name: str, tmp_path: Path
 ) -> None:
+    scene: Scene = ("slow", "never")
     async with open_named(world_name, tmp_path) as world:
-        uncut = await play(world, "uncut", "never", "slow")
+        uncut = await play_scene(world, "uncut", scene)
         kinds: set[str] = set()
         for number, spot in enumerate(uncut.crossed):
-            played = await play(world, f"cut-{number}", "never", "slow", (spot,))
+            played = await play_scene(world, f"cut-{number}", scene, spot)
             kinds.update(event.kind for event in played.seen)
             for at, event in enumerate(played.seen[:-1]):
                 rest = await read_from(world, f"cut-{number}", event.cursor)

@@ -13,8 +13,8 @@ import pytest
 from outlast.engine.supervisor import EXIT_DEADLINE
 from outlast.gate import Point
 from outlast.testing.faults import Spot
+from tests.crash.plays import read_from
 from tests.crash.real import LIMIT_S, Yard, act, check, read_ledger, took_over_s, yard
-from tests.crash.stage import read_from
 
 pytestmark = [
     pytest.mark.crash,
