@@ -155,7 +155,7 @@ def test_work_lets_a_turn_end_on_sigterm(counter: Counter) -> None:
         ring = counter.bell.rung()
         work.terminate()
         assert work.stderr is not None
-        assert "draining 1 sessions" in work.stderr.readline()
+        assert "draining, 1 running" in work.stderr.readline()
         ring.answer("hello")
         assert work.wait(LIMIT_S) == 0
     counter.outlast("follow", "s1", "--until-idle")
@@ -167,7 +167,7 @@ def test_work_hands_over_on_a_second_sigterm_and_the_next_worker_goes_on(counter
         counter.bell.rung()
         work.terminate()
         assert work.stderr is not None
-        assert "draining 1 sessions" in work.stderr.readline()
+        assert "draining, 1 running" in work.stderr.readline()
         work.terminate()
         assert work.wait(LIMIT_S) == 0
     shown = counter.json("show", "s1")[0]

@@ -54,7 +54,7 @@ def test_help_and_looking_load_nothing_that_a_worker_needs(words: list[str], tmp
 
 
 def test_an_unknown_command_is_a_usage_error_that_names_its_likes() -> None:
-    result = CliRunner().invoke(main, ["folow"])
+    result = CliRunner().invoke(main, ["follows"])
     assert result.exit_code == Exit.USAGE
     assert "follow" in result.stderr
 

@@ -88,7 +88,7 @@ def test_without_a_terminal_only_what_is_settled_is_printed() -> None:
 
 def test_colour_that_is_forced_into_a_file_brings_no_moving_region(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    text = _printed([OPENED, MODEL, _said(1, "hel"), ANSWERED])
+    text = _printed([OPENED, MODEL, _said(1, "hello"), ANSWERED])
     assert "\x1b[" in text
     assert "\x1b[?25l" not in text
     assert "\x1b[2K" not in text

@@ -11,11 +11,10 @@ import click
 from outlast.adapter import Agent
 from outlast.cli.agents import all_agents
 from outlast.cli.exits import Exit
+from outlast.cli.late_gateway import open_late_gateway
 from outlast.cli.machine import machine_id
 from outlast.cli.options import Setup
-from outlast.cli.providers import upstream_of
 from outlast.cli.wishes import WorkerWish
-from outlast.gateway import open_gateway
 from outlast.ids import new_id
 from outlast.worker import Worker, WorkerConfig, open_worker
 
@@ -46,10 +45,9 @@ async def _work(
     wish: WorkerWish,
     signals: AsyncIterator[signal.Signals],
 ) -> int:
-    upstream = upstream_of(setup.settings, os.environ)
     async with (
         setup.world() as world,
-        open_gateway(upstream=upstream, clock=config.clock) as gateway,
+        open_late_gateway(setup.settings, config.clock) as gateway,
         open_worker(world, agents, gateway, config) as worker,
     ):
         _hello(setup, worker, world.name, agents)
@@ -85,8 +83,9 @@ async def _listen(worker: Worker, signals: AsyncIterator[signal.Signals], drain_
     first = await anext(signals)
     if first == signal.SIGTERM:
         worker.drain()
-        said = f"outlast: draining {worker.running} sessions for {drain_s:g} s; once more hands over"
-        click.echo(said, err=True)
+        if worker.running:
+            said = f"outlast: draining, {worker.running} running, for {drain_s:g} s; once more hands over"
+            click.echo(said, err=True)
         with anyio.move_on_after(drain_s):
             await anext(signals)
     worker.hand_over()
