@@ -156,6 +156,16 @@ async def test_many_who_open_a_new_path_at_once_share_one_world(path: Path) -> N
         assert len((await world.list()).sessions) == 6
 
 
+async def test_two_names_of_one_file_are_one_world(path: Path) -> None:
+    path.parent.mkdir()
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    async with open_sqlite(path) as world, open_sqlite(link) as other:
+        await held(world)
+        assert await find_claim(other, "w2") is None
+    assert not list(path.parent.glob("link.db-*"))
+
+
 async def test_nobody_else_may_read_the_files(path: Path) -> None:
     async with open_sqlite(path) as world:
         await held(world)

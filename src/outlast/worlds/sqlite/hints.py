@@ -6,6 +6,7 @@ socket whose process is dead (it is removed) cost the writer nothing. Behind it 
 """
 
 import asyncio
+import errno
 import os
 import socket
 import struct
@@ -84,7 +85,10 @@ class Switchboard:
     def add(self, hints: Hints) -> None:
         """Begin to tell a subscription."""
         if self._listen and self._socket is None:
-            self._socket = self._bind()
+            try:
+                self._socket = self._bind()
+            except OSError:
+                self._listen = False  # no room, no right: the poll must do
         for wanted in hints.keys:
             self._waiting.setdefault(wanted, set()).add(hints)
 
@@ -110,18 +114,16 @@ class Switchboard:
             with suppress(OSError):
                 (self._directory / self.name).unlink()
 
-    def _bind(self) -> socket.socket | None:
-        """A socket of our own; None where the path is too long for one, and the poll must do."""
+    def _bind(self) -> socket.socket:
+        """A socket of our own."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
-        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         directory = os.open(self._directory, os.O_RDONLY)
+        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            address = address_of(self._directory, directory, self.name)
-            if address is None:
-                fresh.close()
-                self._listen = False
-                return None
-            fresh.bind(address)
+            fresh.bind(address_of(self._directory, directory, self.name))
+        except OSError:
+            fresh.close()
+            raise
         finally:
             os.close(directory)
         fresh.setblocking(False)  # noqa: FBT003 its signature
@@ -144,17 +146,23 @@ class Postman:
         self._directory = directory
         self._ours = ours
         self._clock = clock or SystemClock()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)  # noqa: FBT003 its signature
+        self._socket: socket.socket | None = None
         self._opened: tuple[int, int] | None = None  # inode and descriptor of the directory
         self._listed_ns = 0
         self._names: list[str] = []
 
     def send(self, keys: Iterable[int]) -> None:
-        """Tell every other process; whoever cannot take it now reads later."""
+        """Tell every other process; whoever cannot be told now finds out by its poll."""
+        with suppress(OSError):
+            self._send(keys)
+
+    def _send(self, keys: Iterable[int]) -> None:
         names = self._others()
         if not names or self._opened is None:
             return
+        if self._socket is None:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._socket.setblocking(False)  # noqa: FBT003 its signature
         every = sorted(keys)
         for start in range(0, len(every), DATAGRAM_KEYS):
             part = every[start : start + DATAGRAM_KEYS]
@@ -164,16 +172,15 @@ class Postman:
 
     def close(self) -> None:
         """Let go of socket and directory."""
-        self._socket.close()
+        if self._socket is not None:
+            self._socket.close()
         self._forget()
 
     def _deliver(self, data: bytes, name: str) -> None:
         assert self._opened is not None
-        address = address_of(self._directory, self._opened[1], name)
-        if address is None:
-            return
+        assert self._socket is not None
         try:
-            self._socket.sendto(data, address)
+            self._socket.sendto(data, address_of(self._directory, self._opened[1], name))
         except ConnectionRefusedError:
             # Nobody has it open: its process is dead. Names are never used twice.
             with suppress(OSError):
@@ -206,9 +213,15 @@ class Postman:
         self._names = []
 
 
-def address_of(directory: Path, descriptor: int, name: str) -> str | None:
-    """The address of a socket in a directory that is open as `descriptor`; None if there is none short enough."""
+def address_of(directory: Path, descriptor: int, name: str) -> str:
+    """The address of a socket in a directory that is open as `descriptor`.
+
+    Raises:
+        OSError: there is none short enough.
+    """
     if _SHORT:
         return f"/proc/self/fd/{descriptor}/{name}"  # short, however long the path is
     address = str(directory / name)
-    return address if len(os.fsencode(address)) <= PATH_LIMIT else None
+    if len(os.fsencode(address)) > PATH_LIMIT:
+        raise OSError(errno.ENAMETOOLONG, "no socket fits there", address)
+    return address

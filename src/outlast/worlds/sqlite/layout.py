@@ -41,7 +41,8 @@ class Files:
     @classmethod
     def beside(cls, database: Path) -> "Files":
         """The files of the World whose database is `database`."""
-        database = Path(os.path.abspath(database.expanduser()))  # noqa: PTH100 resolve() would follow links
+        # Links are followed, as SQLite does: two names of one database must not have two locks and two sets of workers.
+        database = database.expanduser().resolve()
         at = database.parent
         name = database.name
         return cls(database, at / f"{name}-lock", at / f"{name}-workers", at / f"{name}-hints")

@@ -50,33 +50,33 @@ class Poll:
         except WorldUnavailable:
             return  # it was closed
 
-    def _seen(self, looked: asyncio.Future[set[int]]) -> None:
+    def _seen(self, looked: asyncio.Future[set[int] | None]) -> None:
         self._busy = False
         if looked.cancelled() or looked.exception() is not None:
             # The World cannot be read: whoever waits finds out, and says so, when it reads.
             self._board.tell(self._board.keys)
         else:
-            self._board.tell(looked.result())
+            found = looked.result()
+            self._board.tell(self._board.keys if found is None else found)
         if not self._reader.closed:
             self._timer = self._loop.call_later(self._poll_s, self._ask)
 
-    def _look(self, query: Query) -> set[int]:
-        """On a reading thread: the keys of all that may have changed since the last look."""
+    def _look(self, query: Query) -> set[int] | None:
+        """On a reading thread: the keys of what may have changed since the last look, or None for everything."""
         [[version]] = query.rows("pragma data_version")
         me = threading.get_ident()
-        if self._versions.get(me) == version and None not in self._tenants.values():
+        tenants = dict(self._tenants)
+        if self._versions.get(me) == version and None not in tenants.values():
             return set()
         self._versions[me] = version
         told = {ANYONE}
-        for tenant, seen in list(self._tenants.items()):
-            told |= self._look_at(query, tenant, seen)
-        return told
+        for tenant, seen in tenants.items():
+            told |= self._look_at(query, tenant, seen or 0)
+        return None if None in tenants.values() else told
 
-    def _look_at(self, query: Query, tenant: str, seen: int | None) -> set[int]:
+    def _look_at(self, query: Query, tenant: str, seen: int) -> set[int]:
         found = query.one(NEWEST_CHANGE, (tenant,))
         self._tenants[tenant] = found[0] if found else 0
-        if seen is None:
-            return set(self._board.keys)
         # Deltas move no change number; but only sessions that somebody holds have any.
         names = query.rows(SQL["changed_since"], (tenant, seen)) + query.rows(SQL["held"], (tenant,))
         return {ready_key(tenant)} | {key(tenant, session) for (session,) in names}

@@ -5,16 +5,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+import anyio.to_thread
+import apsw
+
 from outlast.clock import Clock
 from outlast.worlds.sqlite import claims
 from outlast.worlds.sqlite.database import Database
+from outlast.worlds.sqlite.failures import unavailable
 from outlast.worlds.sqlite.hints import ANYONE, Postman, Switchboard
 from outlast.worlds.sqlite.layout import Access, Files, prepare
 from outlast.worlds.sqlite.liveness import SqliteLiveness, WorkerFiles
 from outlast.worlds.sqlite.poll import Poll
 from outlast.worlds.sqlite.reader import Reader
 from outlast.worlds.sqlite.transaction import Query, Transaction
-from outlast.worlds.sqlite.writer import Writer
+from outlast.worlds.sqlite.writer import Writer, connect_writer
 
 FORGET_S: Final = 24 * 3600.0
 """How long the row of a worker that no session names is kept after its time ran out."""
@@ -33,7 +37,9 @@ class Pace:
 class SqliteStore:
     """An opened file. Belongs to one event loop; its threads end with `close`."""
 
-    def __init__(self, files: Files, access: Access, clock: Clock, pace: Pace) -> None:
+    def __init__(
+        self, files: Files, access: Access, database: Database | None, clock: Clock, pace: Pace
+    ) -> None:
         self.files = files
         self.access = access
         self.workers = WorkerFiles(files.workers)
@@ -42,11 +48,11 @@ class SqliteStore:
         self._postman = Postman(files.hints, self.board.name)
         self.reader = Reader(files, access, clock.now)
         self.poll = Poll(self.reader, self.board, pace.poll_s)
-        self.writer = (
-            None
-            if access.read_only
-            else Writer(files, self._begin, self.board.tell, self._postman.send, pace.patience_s)
-        )
+        self.writer: Writer | None = None
+        """None: it can only be read."""
+        if database is not None:
+            tell, send = self.board.tell, self._postman.send
+            self.writer = Writer(files, database, self._begin, tell, send, pace.patience_s)
 
     def open_liveness(self) -> SqliteLiveness:
         """See `outlast.world.Queue`."""
@@ -89,10 +95,22 @@ class SqliteStore:
 @asynccontextmanager
 async def open_store(files: Files, clock: Clock, pace: Pace) -> AsyncGenerator[SqliteStore]:
     """Open the store, making it if there is none."""
-    store = SqliteStore(files, prepare(files), clock, pace)
+    access, database = await anyio.to_thread.run_sync(_open_files, files)
+    store = SqliteStore(files, access, database, clock, pace)
     try:
         if store.writer is not None:
             await store.tidy()
         yield store
     finally:
         await store.close()
+
+
+def _open_files(files: Files) -> tuple[Access, Database | None]:
+    """On a thread: the disk, and whoever holds a lock there, may take their time."""
+    access = prepare(files)
+    if access.read_only:
+        return access, None
+    try:
+        return access, connect_writer(files)
+    except apsw.Error as error:
+        raise unavailable(files.name, error) from error

@@ -80,7 +80,7 @@ class Job(Generic[T]):
 
 
 class Writer:
-    """The queue before the writer's thread. Opened, used and closed on one event loop.
+    """The queue before the writer's thread, which alone uses `database`. Used and closed on one event loop.
 
     `begin` makes the transaction that jobs are given. `tell` is called on the loop with the keys of what changed, once
     it is durable, and `send` on the writer's thread a little later.
@@ -89,6 +89,7 @@ class Writer:
     def __init__(
         self,
         files: Files,
+        database: Database,
         begin: Callable[[Database], Transaction],
         tell: Callable[[frozenset[int]], None],
         send: Callable[[frozenset[int]], None],
@@ -106,7 +107,7 @@ class Writer:
         self._closed = False
         self._ended = asyncio.Event()
         self._mutex = Mutex(files.lock)
-        self._database = self._connect()
+        self._database = database
         self._full = True
         self._suspect = False
         threading.Thread(target=self._run, name="outlast-sqlite-writer", daemon=True).start()
@@ -179,19 +180,6 @@ class Writer:
         self._tell(told)
 
     # From here on: the writer's thread.
-
-    def _connect(self) -> Database:
-        database = connect(str(self._files.database))
-        [[mode]] = database.execute("pragma journal_mode = wal").fetchall()
-        if mode != "wal":
-            reason = "its file system cannot share memory between processes"
-            raise WorldUnavailable(world=self._files.name, reason=reason)
-        database.execute("pragma synchronous = full")
-        # What is erased is overwritten, not only unlinked.
-        database.execute("pragma secure_delete = on")
-        database.execute(f"pragma cache_size = -{CACHE_KIB}")
-        database.execute(f"pragma journal_size_limit = {WAL_LIMIT}")
-        return database
 
     def _run(self) -> None:
         try:
@@ -280,6 +268,26 @@ class Writer:
                 world=self._files.name, reason="its disk failed, and somebody still reads the log"
             )
         self._suspect = False
+
+
+def connect_writer(files: Files) -> Database:
+    """A connection that writes.
+
+    Raises:
+        WorldUnavailable: the file system is none for a WAL.
+    """
+    database = connect(str(files.database))
+    [[mode]] = database.execute("pragma journal_mode = wal").fetchall()
+    if mode != "wal":
+        raise WorldUnavailable(
+            world=files.name, reason="its file system cannot share memory between processes"
+        )
+    database.execute("pragma synchronous = full")
+    # What is erased is overwritten, not only unlinked.
+    database.execute("pragma secure_delete = on")
+    database.execute(f"pragma cache_size = -{CACHE_KIB}")
+    database.execute(f"pragma journal_size_limit = {WAL_LIMIT}")
+    return database
 
 
 def _nothing(_: Transaction) -> None:
