@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
@@ -45,6 +45,7 @@ class Orders(msgspec.Struct, frozen=True):
     strike: str = ""
     """`SIGKILL` or `SIGSTOP`, at the spot; or `write`: SIGSTOP in the middle of the next write to the file."""
     spot: tuple[str, str, int] = ("", "", 1)
+    """Point, policy and how often; without a point: the n-th crossing of any, counted from 0."""
     lease_s: float = 10.0
     kill_grace_s: float = 2.0
     key_ttl_s: float = 0.0
@@ -185,6 +186,19 @@ class Outside:
         ]
 
 
+class Countdown:
+    """Strikes at the n-th crossing of any point, counted from 0."""
+
+    def __init__(self, left: int, strike: Callable[[], None]) -> None:
+        self._left = left
+        self._strike = strike
+
+    async def cross(self, point: Point, *, call: int = 0, policy: str = "") -> None:
+        if self._left == 0:
+            self._strike()
+        self._left -= 1
+
+
 class Announced:
     """Says when the session is claimed, and goes on when told to."""
 
@@ -223,6 +237,8 @@ def gate_of(orders: Orders, world: SqliteWorld) -> Gate:
         elif world.store.writer is not None:
             world.store.writer.write(lambda _: os.kill(os.getpid(), number))
 
+    if not point:
+        return Announced(Countdown(nth, strike))
     return Announced(StrikingGate(Spot(Point(point), policy, nth), strike, before=_struck))
 
 

@@ -118,12 +118,13 @@ class Yard:
         await worker.says("ready")
         return worker
 
-    async def victim(self, session: str, number: int, spot: Spot, **orders: Any) -> Worker:
-        """A worker of this session only, that will be struck at the spot."""
+    async def victim(self, session: str, number: int, spot: Spot | int, **orders: Any) -> Worker:
+        """A worker of this session only, that will be struck at the spot, or at its n-th crossing of any point."""
+        where = ("", "", spot) if isinstance(spot, int) else (str(spot.point), spot.policy, spot.nth)
         return await self.start(
             f"{session}-victim-{number}",
             only=session,
-            spot=(str(spot.point), spot.policy, spot.nth),
+            spot=where,
             **_with_defaults(orders),
         )
 

@@ -1,5 +1,6 @@
 """Every point once by a real SIGKILL: a worker under its supervisor dies there, one that lives beside it goes on."""
 
+import random
 import sys
 from collections.abc import AsyncGenerator
 
@@ -14,6 +15,10 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers"),
 ]
 
+DRAWN = 4
+"""Pairs of deaths that are drawn."""
+LAST_CROSSING = 45
+"""A turn crosses somewhat more points than that."""
 MODEL_POINTS = (
     Point.BEFORE_INTENT,
     Point.AFTER_INTENT,
@@ -109,3 +114,28 @@ async def test_a_turn_outlives_a_sigkill_at_every_point_for_every_policy(
     place: Yard, deaths: tuple[Spot, ...]
 ) -> None:
     await die_and_be_survived(place, f"rest-{REST.index(deaths)}", deaths)
+
+
+@pytest.mark.parametrize("place_in_list", range(DRAWN))
+async def test_a_turn_outlives_two_sigkills_drawn_by_the_seed(
+    place: Yard, place_in_list: int, seed: int
+) -> None:
+    draw = random.Random(seed + place_in_list)
+    name = f"drawn-{place_in_list}"
+    moments = (draw.randrange(LAST_CROSSING), draw.randrange(LAST_CROSSING))
+    place.hold.touch()
+    victims = [await place.victim(name, number, moment) for number, moment in enumerate(moments)]
+    session = await place.opened(name)
+    for victim in victims:
+        victim.tell()
+        await victim.says("claimed")
+        if victim is victims[-1]:
+            place.hold.unlink()
+        victim.tell()
+        if victim is not victims[-1]:
+            await victim.dies()
+    try:
+        await check(place, session)
+    except AssertionError as wrong:
+        wrong.add_note(f"after SIGKILL at crossings {moments}")
+        raise
