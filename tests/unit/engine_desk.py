@@ -1,7 +1,7 @@
 """Where the engine's tests work: agents made of a few tools, and a worker reduced to claim and advance."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,6 +111,15 @@ async def records(world: World, session: str = "s-1") -> list[AnyRecord]:
             commit.body, session=session, seq=commit.header.seq, format=commit.header.format
         )
     ]
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Return as soon as it holds."""
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.001)
 
 
 @asynccontextmanager
