@@ -254,4 +254,4 @@ def asked(verify: Callable[[ToolIO], Any], *, timeout_s: float = 5.0) -> Tool:
 
 
 def io() -> effects.CallIO:
-    return effects.CallIO("key", "s-1", 1, 1, 1, lambda _: None)
+    return effects.CallIO(lambda: "key", "s-1", 1, 1, 1, lambda _: None)

@@ -14,7 +14,7 @@ from outlast.errors import BadTool
 from outlast.tool import result_text
 from tests.unit.future_tools import made_inside, ship
 
-IO = CallIO("key", "s", 1, 1, 1, lambda _: None)
+IO = CallIO(lambda: "key", "s", 1, 1, 1, lambda _: None)
 
 
 class Size(Enum):

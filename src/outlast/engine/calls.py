@@ -11,6 +11,7 @@ from outlast.adapter import Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult
 from outlast.codec import canonical
 from outlast.engine.context import Context
 from outlast.engine.effects import CallIO, run_function
+from outlast.engine.ending import Ending
 from outlast.engine.index import CallIndex
 from outlast.engine.models import ModelCalls
 from outlast.errors import TurnStopped
@@ -33,7 +34,7 @@ class AttemptCalls:
         self._context = context
         self.index = CallIndex(context.turn)
         self._models = ModelCalls(context, self.index)
-        self._running: dict[int, asyncio.Task[ToolResult]] = {}
+        self._running: dict[int, tuple[asyncio.Task[None], Ending[ToolResult]]] = {}
         self._offsets: dict[tuple[int, str], int] = {}
         self._results: dict[int, ToolResult] = {}
         self._corrections: dict[str, ToolResult] = {}
@@ -132,9 +133,21 @@ class AttemptCalls:
             if state.outcome is not None:
                 return await self._result(state)
             self._may_begin()
-            running = asyncio.get_running_loop().create_task(self.run(state))
-            self._running[state.intent.call] = running
-        return await asyncio.shield(running)
+            ending = Ending[ToolResult]()
+            task = asyncio.get_running_loop().create_task(self._run_to(ending, state))
+            # A task that is cancelled before its first step does not run at all, and would leave everybody waiting.
+            task.add_done_callback(lambda _: ending.fail(asyncio.CancelledError()))
+            running = self._running[state.intent.call] = task, ending
+        return await running[1].wait()
+
+    async def _run_to(self, ending: Ending[ToolResult], state: CallState) -> None:
+        try:
+            ending.end(await self.run(state))
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
+            ending.fail(error)
+            raise
+        except BaseException as error:  # noqa: BLE001 - handed to everybody who waits
+            ending.fail(error)
 
     async def stop(self, patience_s: float | None) -> bool:
         """Cancel every tool that runs here and wait until they have ended: nothing may run on beneath another worker.
@@ -144,7 +157,7 @@ class AttemptCalls:
 
         Returns whether all have ended.
         """
-        running = [task for task in self._running.values() if not task.done()]
+        running = [task for task, _ in self._running.values() if not task.done()]
         for task in running:
             task.cancel()
         if not running:
@@ -221,10 +234,15 @@ class AttemptCalls:
     def io(self, state: CallState) -> CallIO:
         """What the tool of this call is given."""
         context, call = self._context, state.intent.call
-        key = state.intent.key or context.key_of(call)
+        known = state.intent.key
         fence = context.writer.lease.fence
         return CallIO(
-            key, context.session, context.turn.turn, call, fence, lambda text: self.show(call, "output", text)
+            lambda: known or context.key_of(call),
+            context.session,
+            context.turn.turn,
+            call,
+            fence,
+            lambda text: self.show(call, "output", text),
         )
 
     # outcomes

@@ -87,7 +87,8 @@ class Context:
         Raises:
             AttemptLost, TurnStopped, BadPayload
         """
-        self.check()
+        if self.closed:
+            self.check()
         return self.writer.append(*records, packer=packer, consumes=consumes, lazy=lazy)
 
     async def write(self, *records: AnyRecord) -> None:

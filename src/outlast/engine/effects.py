@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from outlast.adapter import ToolResult
 from outlast.codec import to_json
+from outlast.engine.ending import Ending
 from outlast.errors import BadPayload
 from outlast.tool import Done, NotDone, Tool, ToolFailed, Unsure, Verdict
 
@@ -20,13 +21,18 @@ TEXT_LIMIT: Final = 65_536
 class CallIO:
     """What one call of a tool is given (`outlast.tool.ToolIO`)."""
 
-    key: str
+    keyed: Callable[[], str]
+    """Makes its key; most tools never ask for it."""
     session: str
     turn: int
     call: int
     attempt: int
     shown: Callable[[str], None]
     """Where its output goes."""
+
+    @property
+    def key(self) -> str:
+        return self.keyed()
 
     def show(self, text: str) -> None:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users' code
@@ -79,14 +85,19 @@ async def ask_verify(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> Ve
 
 async def _within(job: Callable[[], Awaitable[object]], timeout_s: float) -> object:
     """What `job` returns or raises, or that it is overdue. It is a task of its own: one that never ends is left."""
-    task = asyncio.get_running_loop().create_task(_caught(job))
+    loop = asyncio.get_running_loop()
+    over = Ending[None]()
+    task = loop.create_task(_caught(job, over))
+    timer = loop.call_later(timeout_s, over.end, None)
     try:
-        done, _ = await asyncio.wait({task}, timeout=timeout_s)
-        if done:
+        await over.wait()
+        timer.cancel()
+        if task.done():
             return task.result()
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=STUBBORN_S)
     except asyncio.CancelledError:
+        timer.cancel()
         task.cancel()
         await asyncio.wait({task})
         raise
@@ -96,7 +107,7 @@ async def _within(job: Callable[[], Awaitable[object]], timeout_s: float) -> obj
     return _Overdue(f": {described(ended)}") if isinstance(ended, BaseException) else ended
 
 
-async def _caught(job: Callable[[], Awaitable[object]]) -> object:
+async def _caught(job: Callable[[], Awaitable[object]], over: Ending[None]) -> object:
     """Whatever it raises is caught in its own task: `SystemExit` would take the event loop along."""
     try:
         return await job()
@@ -104,6 +115,8 @@ async def _caught(job: Callable[[], Awaitable[object]]) -> object:
         if _stopped_from_outside(error):
             raise
         return error
+    finally:
+        over.end(None)  # in the task's last step: whoever is woken finds it done
 
 
 def _stopped_from_outside(error: BaseException) -> bool:

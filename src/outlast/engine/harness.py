@@ -1,7 +1,7 @@
 """Starts harness programs so that they cannot outlive the worker (`outlast.adapter.Processes`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ class SupervisedProcesses:
     @asynccontextmanager
     async def start(
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path
-    ) -> AsyncIterator["HarnessProcess"]:
+    ) -> AsyncGenerator["HarnessProcess"]:
         """Start `argv`; when the context ends, it and all it started are dead."""
         command = pid_namespace_argv(argv) if await self.pid_namespace() else list(argv)
         lock = self.lock_dir / new_id("attempt")
@@ -43,7 +43,7 @@ class SupervisedProcesses:
         ) as started:
             process = HarnessProcess(started, argv[0])
             with self.keeper.feeding(started.deadline):
-                drain = asyncio.ensure_future(process.drain_errors())
+                drain = asyncio.get_running_loop().create_task(process.drain_errors())
                 try:
                     yield process
                 finally:
@@ -64,7 +64,9 @@ class HarnessProcess:
         try:
             await self._started.stdin.send(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            raise HarnessError(harness=self._name, reason=f"it no longer reads its input. {self.errors()}") from None
+            raise HarnessError(
+                harness=self._name, reason=f"it no longer reads its input. {self.errors()}"
+            ) from None
 
     async def close_stdin(self) -> None:
         await self._started.stdin.aclose()
@@ -80,7 +82,9 @@ class HarnessProcess:
             held += data
             if b"\n" not in data:
                 if len(held) > LINE_LIMIT:
-                    raise HarnessError(harness=self._name, reason=f"it wrote a line of more than {LINE_LIMIT:,} bytes")
+                    raise HarnessError(
+                        harness=self._name, reason=f"it wrote a line of more than {LINE_LIMIT:,} bytes"
+                    )
                 continue
             end = held.rfind(b"\n", start)
             whole, held = bytes(held[:end]), held[end + 1 :]

@@ -14,12 +14,13 @@ Invariants:
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from outlast.codec import Packer, encode_delta, record_refs, squeeze
 from outlast.engine.batch import Batcher
+from outlast.engine.ending import Ending
 from outlast.errors import AttemptLost, BadPayload, WorldUnavailable
 from outlast.fold import SessionState, apply_record, remember
 from outlast.records import FORMAT, AnyRecord, CallOutcome, CallRetracted, Snapshot
@@ -37,36 +38,8 @@ and by the open turn."""
 RUN_OUT: Final = "its lease is not sure to stand any more"
 
 
-class Landing:
-    """The end of one commit, for any number who wait for it. Whoever is cancelled meanwhile leaves it as it is."""
-
-    __slots__ = ("_error", "_over", "_waiting")
-
-    def __init__(self) -> None:
-        self._over = False
-        self._error: AttemptLost | None = None
-        self._waiting: list[asyncio.Future[None]] = []
-
-    def end(self, error: AttemptLost | None = None) -> None:
-        """It has landed, or never will; the first word stands."""
-        if not self._over:
-            self._over, self._error = True, error
-            for waiter in self._waiting:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-    async def wait(self) -> None:
-        """Return when it has landed.
-
-        Raises:
-            AttemptLost: it never will, as far as this attempt knows.
-        """
-        if not self._over:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
-            await waiter
-        if self._error is not None:
-            raise self._error
+Landing: TypeAlias = Ending[None]
+"""The end of one commit: it has landed, or `AttemptLost`: it never will, as far as this attempt knows."""
 
 
 class _Queued:
@@ -169,7 +142,7 @@ class Writer:
             queued.blobs.update(packer.blobs)
             self.unlanded.update(packer.blobs)
         if queued.landed is None:
-            queued.landed = Landing()
+            queued.landed = Ending[None]()
         landed = queued.landed
         if lazy:
             self._later(LAZY_S)
@@ -232,7 +205,7 @@ class Writer:
             self._lost = AttemptLost(cause)
             landed, self._queued = self._queued.landed, _Queued()
             if landed is not None:
-                landed.end(self._lost)
+                landed.fail(self._lost)
             self._deltas = []
             self._idle.set()
             self.on_lost()
@@ -297,7 +270,7 @@ class Writer:
         landed = queued.landed
         if error is not None:
             if landed is not None:
-                landed.end(self._lost or AttemptLost(str(error)))
+                landed.fail(self._lost or AttemptLost(str(error)))
             self.lose(str(error))
             return
         self._seq += 1
@@ -310,7 +283,7 @@ class Writer:
         for name in queued.blobs:
             self.unlanded.pop(name, None)
         if landed is not None:
-            landed.end()
+            landed.end(None)
         if self._queued.landed is not None or self._deltas:
             # What queued meanwhile becomes the next commit, unless it is lazy and its time has not come.
             self._due = self._due or self._timer is None
