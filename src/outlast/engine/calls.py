@@ -133,7 +133,7 @@ class AttemptCalls:
             if state.outcome is not None:
                 return await self._result(state)
             self._may_begin()
-            ending = Ending[ToolResult]()
+            ending: Ending[ToolResult] = Ending()
             task = asyncio.get_running_loop().create_task(self._run_to(ending, state))
             # A task that is cancelled before its first step does not run at all, and would leave everybody waiting.
             task.add_done_callback(lambda _: ending.fail(asyncio.CancelledError()))

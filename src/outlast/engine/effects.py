@@ -86,7 +86,7 @@ async def ask_verify(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> Ve
 async def _within(job: Callable[[], Awaitable[object]], timeout_s: float) -> object:
     """What `job` returns or raises, or that it is overdue. It is a task of its own: one that never ends is left."""
     loop = asyncio.get_running_loop()
-    over = Ending[None]()
+    over: Ending[None] = Ending()
     task = loop.create_task(_caught(job, over))
     timer = loop.call_later(timeout_s, over.end, None)
     try:

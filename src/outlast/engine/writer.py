@@ -142,7 +142,7 @@ class Writer:
             queued.blobs.update(packer.blobs)
             self.unlanded.update(packer.blobs)
         if queued.landed is None:
-            queued.landed = Ending[None]()
+            queued.landed = Ending()
         landed = queued.landed
         if lazy:
             self._later(LAZY_S)
