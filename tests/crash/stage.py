@@ -8,7 +8,8 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -157,6 +158,25 @@ class Watched(Scripted):
         return await super().advance(attempt)
 
 
+@cache
+def described_tool(manner: Manner) -> Tool:
+    """A tool as it is declared, without what it does: to describe one takes longer than to live a life."""
+
+    async def act(io: ToolIO, tag: str) -> str:
+        """Do something out there."""
+        return tag
+
+    async def verify(io: ToolIO, tag: str) -> Verdict:
+        return Unsure()
+
+    name = tool_name(manner)
+    if manner.startswith("verify"):
+        return tool(name=name, verify=verify)(act)
+    if manner.startswith("keyed"):
+        return tool(name=name, replay="keyed", key_ttl_s=1e-6 if manner == "keyed-expired" else 0.0)(act)
+    return tool(name=name, replay="safe" if manner == "safe" else "never")(act)
+
+
 class Life:
     """One worker, from when it starts to its death or to when nothing is left to do."""
 
@@ -234,7 +254,7 @@ class Life:
         yield rest
 
     def _tool(self, manner: Manner) -> Tool:
-        outside, check, name = self.outside, self.world.check, tool_name(manner)
+        outside, check = self.outside, self.world.check
 
         async def act(io: ToolIO, tag: str) -> str:
             """Do something out there."""
@@ -254,11 +274,8 @@ class Life:
                 return Unsure("who knows")
             return Done(f"{tag} done") if outside.effects[tag] else NotDone()
 
-        if manner.startswith("verify"):
-            return tool(name=name, verify=verify)(act)
-        if manner.startswith("keyed"):
-            return tool(name=name, replay="keyed", key_ttl_s=1e-6 if manner == "keyed-expired" else 0.0)(act)
-        return tool(name=name, replay="safe" if manner == "safe" else "never")(act)
+        ask = verify if manner.startswith("verify") else None
+        return replace(described_tool(manner), function=act, verify=ask)
 
     def _nudged(self) -> Tool:
         async def nudge(io: ToolIO, tag: str) -> str:
@@ -271,7 +288,7 @@ class Life:
                 await asyncio.sleep(0.001)
             return self.outside.act(tag, io)
 
-        return tool(nudge)
+        return replace(described_tool("never"), name="nudge", function=nudge)
 
     def _built_in(self, policy: Policy) -> BuiltIn:
         async def act(arguments: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from outlast.worlds.sqlite import open_sqlite
 from tests.crash.plays import Play, check, check_steer, play, read_from, screen_of
 from tests.crash.stage import MANNERS, SHAPES, Manner, Shape, script_of
 
-PAIRS = 60
+PAIRS = 40
 """Pairs of deaths that the fast set draws."""
 
 
@@ -136,7 +136,7 @@ async def test_every_point_is_crossed_by_some_turn_or_its_recovery() -> None:
     assert crossed == set(Point)
 
 
-@pytest.mark.parametrize("world_name", ["memory", "sqlite"])
+@pytest.mark.parametrize("world_name", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
 async def test_a_watcher_cut_at_every_cursor_sees_what_an_uncut_one_sees(
     world_name: str, tmp_path: Path
 ) -> None:

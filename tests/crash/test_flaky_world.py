@@ -84,7 +84,7 @@ async def test_each_operation_may_fail_once_before_it_is_done_or_after(tmp_path:
         failures: list[tuple[str, int, When]] = [
             (operation, number, when)
             for operation, times in counted.calls.items()
-            for number in range(1, min(times, 12) + 1)
+            for number in range(1, min(times, 8) + 1)
             for when in get_args(When)
         ]
         operations = {
