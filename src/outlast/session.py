@@ -55,7 +55,7 @@ class Session:
         self._clock = clock
 
     @classmethod
-    async def open(
+    async def open(  # noqa: PLR0913 - the one door; all but three are for the few who need them
         cls,
         world: World,
         session: str,
@@ -161,17 +161,18 @@ class Session:
         """
         async for event in self.follow():
             if event.turn == turn and event.kind == "turn.settled":
-                return await self._outcome(event)
+                return await self.outcome_of(event)
         raise TurnUnknown(session=self.id, turn=turn)
 
-    async def value(self, payload: Payload) -> Any:  # noqa: ANN401 - JSON comes in here
+    async def value(self, payload: Payload) -> Any:
         """The JSON value of a payload of this session."""
         if not payload.ref:
             return msgspec.json.decode(payload.json)
         found = await self.world.get_many(self.id, [payload.ref])
         return msgspec.json.decode(unsqueeze(found[payload.ref]))
 
-    async def _outcome(self, event: Event) -> Outcome:
+    async def outcome_of(self, event: Event) -> Outcome:
+        """What a `turn.settled` event says, with its value."""
         usage = event.usage or Usage()
         return Outcome(event.turn, event.status, await self.value(event.payload), event.text, usage)
 
@@ -212,7 +213,7 @@ class Turn:
         """Wait for its end and return how it ended."""
         async for event in self.follow():
             if event.kind == "turn.settled":
-                return await self.session._outcome(event)  # noqa: SLF001 - two halves of one thing
+                return await self.session.outcome_of(event)
         raise TurnUnknown(session=self.session.id, turn=self.input)
 
     async def cancel(self, reason: str = "") -> None:

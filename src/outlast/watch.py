@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from outlast.codec import decode_delta, decode_records
+from outlast.records import Payload
 from outlast.records.events import Event, delta_event, face
 from outlast.world import Commit, Cursor, Delta, Gap, Item, World
 
@@ -95,6 +96,10 @@ class Screen:
         rows: list[str] = []
         for view in self.calls.values():
             live = "".join(f" {kind}={text!r}" for kind, text in sorted(view.shown.items()))
-            result = "" if view.settled is None else f" {view.settled.payload.ref or bytes(view.settled.payload.json)!r}"
+            result = "" if view.settled is None else _text(view.settled.payload)
             rows.append(f"{view.call} {view.lane} {view.name} {view.status}{live}{result}")
         return [*rows, *(f"turn {turn} {status}" for turn, status in self.turns.items())]
+
+
+def _text(payload: Payload) -> str:
+    return f" {payload.ref or bytes(payload.json)!r}"
