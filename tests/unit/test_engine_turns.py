@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -15,7 +16,15 @@ from outlast.engine.turn import CANCELLED, RETRY_S
 from outlast.errors import HarnessError, InputConflict
 from outlast.fold import SessionState
 from outlast.gate import Point
-from outlast.records import AttemptEnded, PromptQueued, SteerTaken, TurnOpened, TurnParked, TurnSettled
+from outlast.records import (
+    AttemptEnded,
+    CallIntent,
+    PromptQueued,
+    SteerTaken,
+    TurnOpened,
+    TurnParked,
+    TurnSettled,
+)
 from outlast.records.events import Event
 from outlast.recovery import CANCELLED_IN_DOUBT
 from outlast.session import Session
@@ -426,3 +435,59 @@ async def test_steers_behind_a_parked_turn_wait_as_prompts(world: World) -> None
     assert [prompt.input for prompt in state.queue] == ["steer-1"]
     assert (await session.head()).waiting_inputs == 0
     assert sum(isinstance(record, TurnParked) for record in await records(world)) == 1
+
+
+async def test_a_call_in_doubt_that_a_person_must_decide_about_parks_the_turn(world: World) -> None:
+    paid: list[str] = []
+
+    @tool(on_doubt="ask")
+    async def pay(io: ToolIO) -> str:
+        """Pay."""
+        paid.append(io.key)
+        return "paid"
+
+    agent = agent_of([call("pay"), call("pay")], pay)
+    session = await opened(world, agent)
+    await lose_a_worker(world, agent, 0, Spot(Point.AFTER_EFFECT, "never"))
+    await heir(world, 1).work(agent)
+    turn = (await session.state()).turn
+    assert turn is not None
+    assert turn.parked is not None
+    assert (turn.parked.why, turn.parked.evidence) == ("decision", {"in_doubt": [1]})
+    await heir(world, 1).work(agent)
+    assert len(paid) == 1
+    await session.cancel()
+    await heir(world, 1).work(agent)
+    assert (await session.result(1)).status == "cancelled"
+    assert len(paid) == 1
+
+
+async def test_a_tool_that_is_gone_is_in_doubt_and_a_stricter_policy_of_today_holds(world: World) -> None:
+    runs: list[str] = []
+
+    @tool(replay="safe")
+    async def look(io: ToolIO) -> str:
+        """Look."""
+        runs.append(io.key)
+        return "seen"
+
+    lax, script = agent_of([call("look")], look), [call("look")]
+    for number, today in enumerate((agent_of(script), agent_of(script, replace(look, policy="never")))):
+        session = await opened(world, lax, f"s-{number}")
+        mortal = MortalWorld(world)
+        spot = DeathGate(Spot(Point.AFTER_EFFECT, "safe"), mortal, before=partial(_durable, world, session))
+        with pytest.raises(Killed):
+            await Desk(mortal, gate=spot, name=f"dying-{number}").work(lax)
+        await Desk(world, dead=frozenset({f"dying-{number}"})).work(today)
+        outcome = await session.result(1)
+        assert outcome.value[0]["status"] == "in_doubt"
+    assert len(runs) == 2
+
+
+async def _durable(world: World, session: Session, number: int) -> None:
+    """Wait until the intent of the call, which nobody waits for, is in the log."""
+
+    async def written() -> bool:
+        return any(isinstance(record, CallIntent) for record in await records(world, session.id))
+
+    await until(written)

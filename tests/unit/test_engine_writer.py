@@ -14,11 +14,12 @@ from outlast.engine import batch
 from outlast.engine.batch import Batcher
 from outlast.engine.load import load
 from outlast.engine.writer import RUN_OUT, Writer
-from outlast.errors import AttemptLost, BadPayload, WorldUnavailable
+from outlast.errors import AttemptLost, BadPayload, LogBroken, WorldUnavailable
 from outlast.records import (
     FORMAT,
     AttemptOpened,
     CallIntent,
+    CallOutcome,
     CallRetracted,
     InputDropped,
     Payload,
@@ -108,6 +109,19 @@ async def test_a_record_that_cannot_be_written_is_refused_and_leaves_nothing(wor
     assert writer.state.turn.parked is None
     await writer.write(TurnParked(1, "stuck", {"evidence": "of the kind that is JSON"}))
     assert not any(isinstance(record, InputDropped) for record in await records(world))
+
+
+async def test_records_out_of_order_are_refused_whole_or_end_the_attempt(world: Noted) -> None:
+    writer = await writing(world)
+    before = len(await records(world))
+    with pytest.raises(LogBroken):
+        writer.append(CallOutcome(7, 1, "ok"))
+    assert writer.lost is None
+    with pytest.raises(LogBroken):
+        writer.append(CallOutcome(1, 1, "ok"), CallOutcome(1, 1, "ok"))
+    assert writer.lost is not None
+    await writer.flush()
+    assert len(await records(world)) == before
 
 
 async def test_a_lease_that_is_not_sure_to_stand_writes_and_shows_nothing(world: Noted) -> None:

@@ -21,7 +21,7 @@ import msgspec
 from outlast.codec import Packer, encode_delta, record_refs, squeeze
 from outlast.engine.batch import Batcher
 from outlast.engine.ending import Ending
-from outlast.errors import AttemptLost, BadPayload, WorldUnavailable
+from outlast.errors import AttemptLost, BadPayload, LogBroken, WorldUnavailable
 from outlast.fold import SessionState, apply_record, remember
 from outlast.records import FORMAT, AnyRecord, CallOutcome, CallRetracted, Snapshot
 from outlast.records.events import LiveDelta
@@ -127,13 +127,11 @@ class Writer:
         Raises:
             AttemptLost: this attempt no longer owns the session.
             BadPayload: a record holds what is not JSON; nothing was appended.
+            LogBroken: a record breaks the order of the log; nothing was appended.
         """
         self.check()
         texts = [_text(record) for record in records]
-        for record in records:
-            apply_record(self.state, record)
-            if isinstance(record, CallOutcome | CallRetracted):
-                self._deltas = [delta for delta in self._deltas if delta.call != record.call]
+        self._apply(records)
         queued = self._queued
         queued.records.extend(records)
         queued.texts.extend(texts)
@@ -150,6 +148,17 @@ class Writer:
             self._due = True
             self._pump()
         return landed
+
+    def _apply(self, records: Sequence[AnyRecord]) -> None:
+        for place, record in enumerate(records):
+            try:
+                apply_record(self.state, record)
+            except LogBroken as error:
+                if place:  # the live state is ahead of every log there will be: nothing may be decided by it any more
+                    self.lose(str(error))
+                raise
+            if isinstance(record, CallOutcome | CallRetracted):
+                self._deltas = [delta for delta in self._deltas if delta.call != record.call]
 
     async def write(
         self, *records: AnyRecord, packer: Packer | None = None, consumes: Sequence[str] = ()
