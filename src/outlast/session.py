@@ -1,6 +1,7 @@
 """What an application holds: a durable conversation with one agent, and its turns."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -147,11 +148,12 @@ class Session:
         await self._put(input_id, Cancel(turn, reason, self._clock.now()), f"{turn}")
         return turn
 
-    async def follow(self, after: Cursor | str = START) -> AsyncIterator[Event]:
+    async def follow(self, after: Cursor | str = START) -> AsyncGenerator[Event]:
         """Everything that is shown behind `after`, then whatever comes, without end."""
         cursor = Cursor.parse(after) if isinstance(after, str) else after
-        async for event in events(self.world, self.id, cursor):
-            yield event
+        async with aclosing(events(self.world, self.id, cursor)) as shown:
+            async for event in shown:
+                yield event
 
     async def result(self, turn: int) -> Outcome:
         """Wait for the end of a turn and return how it ended.
@@ -159,9 +161,13 @@ class Session:
         Raises:
             TurnUnknown: the session never had such a turn and has not queued one.
         """
-        async for event in self.follow():
-            if event.turn == turn and event.kind == "turn.settled":
-                return await self.outcome_of(event)
+        state, head = await self.state(), await self.head()
+        if not 0 < turn < state.next_turn + len(state.queue) + head.waiting_inputs:
+            raise TurnUnknown(session=self.id, turn=turn)
+        async with aclosing(self.follow()) as shown:
+            async for event in shown:
+                if event.turn == turn and event.kind == "turn.settled":
+                    return await self.outcome_of(event)
         raise TurnUnknown(session=self.id, turn=turn)
 
     async def value(self, payload: Payload) -> Any:
@@ -192,28 +198,29 @@ class Turn:
         self.session = session
         self.input = input_id
 
-    async def follow(self) -> AsyncIterator[Event]:
+    async def follow(self) -> AsyncGenerator[Event]:
         """What this turn shows, from its beginning to `turn.settled`."""
         number = 0
-        async for event in self.session.follow(Cursor(await self._before(), _END)):
-            if event.kind == "turn.opened" and event.name == self.input:
-                number = event.turn
-            if number and (event.turn == number or event.kind in {"attempt.opened", "gap"}):
-                yield event
-                if event.kind == "turn.settled":
-                    return
+        async with aclosing(self.session.follow(Cursor(await self._before(), _END))) as shown:
+            async for event in shown:
+                if event.kind == "turn.opened" and event.name == self.input:
+                    number = event.turn
+                if number and (event.turn == number or event.kind in {"attempt.opened", "gap"}):
+                    yield event
+                    if event.kind == "turn.settled":
+                        return
 
     async def number(self) -> int:
         """Its number in the session; waits until a worker has opened it."""
-        async for event in self.follow():
-            return event.turn
-        raise TurnUnknown(session=self.session.id, turn=self.input)
+        async with aclosing(self.follow()) as shown:
+            return (await anext(shown)).turn
 
     async def result(self) -> Outcome:
         """Wait for its end and return how it ended."""
-        async for event in self.follow():
-            if event.kind == "turn.settled":
-                return await self.session.outcome_of(event)
+        async with aclosing(self.follow()) as shown:
+            async for event in shown:
+                if event.kind == "turn.settled":
+                    return await self.session.outcome_of(event)
         raise TurnUnknown(session=self.session.id, turn=self.input)
 
     async def cancel(self, reason: str = "") -> None:

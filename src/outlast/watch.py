@@ -1,6 +1,7 @@
 """What watchers see: the events of a session from a cursor on, and the screen that a watcher makes of them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import msgspec
 
@@ -10,15 +11,16 @@ from outlast.records.events import Event, delta_event, face
 from outlast.world import Commit, Cursor, Delta, Gap, Item, World
 
 
-async def events(world: World, session: str, after: Cursor) -> AsyncIterator[Event]:
+async def events(world: World, session: str, after: Cursor) -> AsyncGenerator[Event]:
     """Every event behind `after`, in order, then whatever comes, without end; hidden ones are left out.
 
     The cursor of each event is where reading goes on: after a disconnection a reader gives the last one it has.
     """
-    async for item in world.follow(session, after):
-        for event in _shown(session, item):
-            if event.kind != "hidden":
-                yield event
+    async with aclosing(world.follow(session, after)) as items:
+        async for item in items:
+            for event in _shown(session, item):
+                if event.kind != "hidden":
+                    yield event
 
 
 def _shown(session: str, item: Item) -> list[Event]:

@@ -86,7 +86,7 @@ async def _play(setup: Setup, directory: Path, *, real: bool) -> Receipt:
         + ("real." if real else "scripted: no key is needed.")
     )
     async with _model(directory, real=real) as (environ, models):
-        stage = Stage(directory, url, {**os.environ, **environ, **_own(directory, ledger)})
+        stage = Stage(directory, url, {**os.environ, **environ, **_own(directory, ledger, real=real)})
         async with staged(stage), open_world(url) as world:
             session = await Session.open(
                 world,
@@ -106,8 +106,12 @@ async def _play(setup: Setup, directory: Path, *, real: bool) -> Receipt:
     return _receipt(str(outcome), commits, requests, director, directory, real=real)
 
 
-def _own(directory: Path, ledger: Path) -> Mapping[str, str]:
+def _own(directory: Path, ledger: Path, *, real: bool) -> Mapping[str, str]:
+    """What the workers are told; for the scripted model also a home of their own, so that the demo leaves nothing."""
+    home = directory / "user"
+    home.mkdir(exist_ok=True)
     return {
+        **({} if real else {"HOME": str(home)}),
         "OUTLAST_DATA_DIR": str(directory / "data"),
         "OUTLAST_DEMO_LEDGER": str(ledger),
         "OUTLAST_LOG_LEVEL": "info",
