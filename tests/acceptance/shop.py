@@ -104,11 +104,17 @@ async def book(io: ToolIO, mark: str, hold_s: float = 0.0, until: str = "") -> s
     return await _act(io, "book", mark, hold_s, until)
 
 
+@tool(replay="safe", timeout_s=3600.0)
+async def wait_an_hour(io: ToolIO, mark: str, until: str) -> str:
+    """Wait for something that may take an hour."""
+    return await _act(io, "wait_an_hour", mark, 0.0, until)
+
+
 @tool
 async def refuse(io: ToolIO, mark: str) -> str:
     """Fail with a reason that the model should read."""
     raise ToolFailed(f"{mark} cannot be done")
 
 
-TOOLS = (charge, look, pay, book, refuse)
+TOOLS = (charge, look, pay, book, wait_an_hour, refuse)
 agent = Agent(NAME, ClaudeCode(model=MODEL), tools=TOOLS)

@@ -1,6 +1,7 @@
 """Claude Code with one of its gates broken: hooks that answer badly or not at all, a silent worker, a lost mirror."""
 
 import asyncio
+import shutil
 import socket
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -28,12 +29,13 @@ from outlast.tool import Tool
 
 Fault: TypeAlias = Literal["closed", "500", "empty", "garbage", "nonsense", "hang", "reset", "cut"]
 
+_JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: "
 _ANSWERS: Mapping[str, bytes] = {
     "500": b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-    "empty": b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-    "garbage": b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5\r\nconnection: close\r\n\r\n{\xff\x00][",
-    "nonsense": b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\nconnection: close\r\n\r\n{"foo":1}',
-    "cut": b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{"hookSpecific',
+    "empty": _JSON + b"0\r\n\r\n",
+    "garbage": _JSON + b"5\r\n\r\n{\xff\x00][",
+    "nonsense": _JSON + b'9\r\n\r\n{"foo":1}',
+    "cut": _JSON + b'500\r\n\r\n{"hookSpecific',
 }
 
 
@@ -184,6 +186,13 @@ class LostMirror(_Around):
 
     async def mirror(self, file: str, position: int, lines: Sequence[str], *, durable: bool = False) -> None:
         return
+
+
+def in_a_fresh_home(attempt: Attempt) -> Attempt:
+    """The attempt, once nothing of an earlier one is left in its home."""
+    shutil.rmtree(attempt.places.home, ignore_errors=True)
+    attempt.places.home.mkdir(mode=0o700)
+    return attempt
 
 
 class Spoiled:

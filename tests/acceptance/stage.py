@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+import msgspec
 import pytest
 
 from outlast import Agent, Outcome, Session, Turn, World, open_world
@@ -145,17 +146,20 @@ class Stage:
                 worker.hand_over()
 
     async def victim(
-        self, spot: Spot | None = None, *, session: str | None = None, lease_s: float = 10.0
+        self,
+        spot: Spot | None = None,
+        *,
+        session: str | None = None,
+        orders: Mapping[str, object] | None = None,
     ) -> Victim:
         """Start a worker process, that kills itself at `spot` if one is given."""
         name = f"victim-{len(self.victims) + 1}"
-        orders = Orders(self.url, str(self.data), self.models.base_url, name, session, lease_s=lease_s)
-        if spot is not None:
-            orders = replace_fields(orders, Orders.at(spot))
+        base = Orders(self.url, str(self.data), self.models.base_url, name, session)
+        told = msgspec.structs.replace(base, **(orders or {}), **(Orders.at(spot) if spot else {}))
         errors = self.directory / f"{name}.log"
         with errors.open("wb") as log:
             process = subprocess.Popen(  # noqa: ASYNC220 - its first line is waited for in a thread
-                orders_argv(orders),
+                orders_argv(told),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -250,10 +254,6 @@ class Stage:
             victim.process.wait()
             if victim.process.stdout is not None:
                 victim.process.stdout.close()
-
-
-def replace_fields(orders: Orders, fields: dict[str, object]) -> Orders:
-    return Orders(**{name: fields.get(name, getattr(orders, name)) for name in Orders.__struct_fields__})  # pyright: ignore[reportArgumentType] - fields by name
 
 
 def _command(pid: int) -> bytes:

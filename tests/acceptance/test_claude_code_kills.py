@@ -8,7 +8,7 @@ import pytest
 from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, SteerTaken
 from outlast.testing.faults import RecordingGate, Spot, spots
-from outlast.testing.models import Step
+from outlast.testing.models import Step, Usage
 from tests.acceptance.shop import effect_command
 from tests.acceptance.stage import Stage, agent_use, bash, prompt, says, staged, until, use, write
 
@@ -246,6 +246,46 @@ async def test_two_sub_agents_that_ask_for_the_same_are_kept_apart(tmp_path: Pat
         intents = [one for one in await stage.of_kind(CallIntent) if one.kind == "model"]
         assert sorted({one.lane for one in intents}) == ["main", "sub1", "sub2"]
         await stage.kept(lost_answers=1 if spot else 0, twins=True)
+
+
+# compaction
+
+WINDOW = '{"env": {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "200000"}}'
+COMPACTED = {
+    "go": [
+        Step(text="I act.", tools=(use("charge", mark="early"),), usage=Usage(input_tokens=180_000)),
+        Step(text="<analysis>Much.</analysis><summary>All of it. [script:after]</summary>"),
+    ],
+    "after": [Step(text="I act again.", tools=(use("charge", mark="late"),)), *says(LAST)],
+}
+
+
+@full
+@pytest.mark.parametrize(
+    "spot",
+    [
+        None,
+        Spot(Point.AFTER_INTENT, "model", 2),
+        Spot(Point.IN_EFFECT, "model", 4),
+        Spot(Point.AFTER_OUTCOME, "model", 2),
+        Spot(Point.DELIVERED, "model", 2),
+        Spot(Point.AFTER_INTENT, "model", 3),
+        Spot(Point.IN_EFFECT, "model", 6),
+        Spot(Point.AFTER_EFFECT, "never", 2),
+    ],
+    ids=str,
+)
+async def test_a_compaction_that_was_cut_off_is_carried_on(tmp_path: Path, spot: Spot | None) -> None:
+    async with staged(tmp_path, COMPACTED) as stage:
+        (stage.shop / ".claude").mkdir()
+        (stage.shop / ".claude" / "settings.json").write_text(WINDOW)
+        await stage.send(prompt("go"), id="go")
+        if spot is not None:
+            await stage.killed_at(spot)
+        await carried_on(stage, lost_answers=1 if spot else 0)
+        assert [stage.effects().count(mark) for mark in ("early", "late")] == [1, 1]
+        lanes = [one.lane for one in await stage.of_kind(CallIntent) if one.kind == "model"]
+        assert lanes == ["main", "side:compaction", "main", "main"]
 
 
 # everywhere

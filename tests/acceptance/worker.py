@@ -3,11 +3,13 @@
 import logging
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import msgspec
 
+from outlast import Agent
 from outlast.clock import SystemClock
 from outlast.engine.deadlines import claim_supervision
 from outlast.engine.processes import supervisor_argv
@@ -18,6 +20,7 @@ from outlast.opening import open_world
 from outlast.testing.faults import Spot, kill_gate
 from outlast.worker import WorkerConfig, open_worker
 from tests.acceptance.shop import NAME, agent
+from tests.acceptance.spoiled import Spoiled, in_a_fresh_home
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -35,6 +38,9 @@ class Orders(msgspec.Struct, frozen=True):
     nth: int = 1
     lease_s: float = 10.0
     concurrency: int = 16
+    fresh_homes: bool = False
+    """Each attempt finds nothing of an earlier one, as on another machine."""
+    recovery_budget: int = agent.recovery_budget
 
     @classmethod
     def at(cls, spot: Spot) -> dict[str, object]:
@@ -48,6 +54,12 @@ def orders_argv(orders: Orders) -> list[str]:
     locks.mkdir(parents=True, exist_ok=True, mode=0o700)
     command = [sys.executable, "-m", "tests.acceptance.worker", msgspec.json.encode(orders).decode()]
     return supervisor_argv(command, lock=locks / new_id("worker"), ttl_s=orders.lease_s + 20.0)
+
+
+def agent_of(orders: Orders) -> Agent:
+    """The agent that these orders want."""
+    adapter = Spoiled(agent.adapter, in_a_fresh_home) if orders.fresh_homes else agent.adapter
+    return replace(agent, adapter=adapter, recovery_budget=orders.recovery_budget)
 
 
 async def work(orders: Orders) -> None:
@@ -70,7 +82,7 @@ async def work(orders: Orders) -> None:
     async with (
         open_world(orders.world) as world,
         open_gateway(upstream=Open(orders.upstream), clock=clock, limits=Limits(hello_s=20.0)) as gateway,
-        open_worker(world, {NAME: agent}, gateway, config) as worker,
+        open_worker(world, {NAME: agent_of(orders)}, gateway, config) as worker,
     ):
         print(os.getpid(), flush=True)  # noqa: T201 - its line for whoever started it
         await worker.work()

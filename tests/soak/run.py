@@ -1,0 +1,160 @@
+"""Carries the planned turns out and looks at each when it has ended."""
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from outlast.records import AttemptOpened, CallOutcome
+from tests.acceptance.promises import Evidence, broken, left_behind
+from tests.acceptance.shop import release
+from tests.acceptance.stage import Stage, prompt, until
+from tests.soak.crew import Crew, holders
+from tests.soak.turns import HELD, TURNS_OF_A_SESSION, PlannedTurn
+
+TURN_S = 240.0
+"""For one turn, however often its workers are killed."""
+BEGUN = 3
+"""How often the hour-long call is begun before it is let go."""
+
+
+@dataclass
+class Soak:
+    """One soak under way."""
+
+    stage: Stage
+    crew: Crew
+    turns: Sequence[PlannedTurn]
+    begun_s: float = field(default_factory=time.monotonic)
+    took_s: float = 0.0
+    done: int = 0
+    faults: list[str] = field(default_factory=list[str])
+    attempts: list[int] = field(default_factory=list[int])
+    takeovers_s: list[float] = field(default_factory=list[float])
+    requests: int = 0
+    calls: Counter[str] = field(default_factory=Counter[str])
+
+    async def run(self, at_a_time: int, every_s: float) -> None:
+        """Carry out every turn."""
+        waiting = iter(
+            [
+                self.turns[first : first + TURNS_OF_A_SESSION]
+                for first in range(0, len(self.turns), TURNS_OF_A_SESSION)
+            ]
+        )
+        await self.crew.fill()
+        self.begun_s = time.monotonic()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.crew.keep, every_s, self._fault)
+            tasks.start_soon(self._let_the_hour_pass)
+            tasks.start_soon(self._strike_in_a_sub_agent)
+            async with anyio.create_task_group() as runners:
+                for _ in range(at_a_time):
+                    runners.start_soon(self._sessions, waiting)
+            tasks.cancel_scope.cancel()
+        self.took_s = time.monotonic() - self.begun_s
+        await self.crew.dismiss()
+        if left := await left_behind(self.stage.directory):
+            self._fault(f"processes are left behind: {left}")
+
+    def _fault(self, text: str) -> None:
+        self.faults.append(text)
+        print(f"BROKEN: {text}", flush=True)
+
+    async def _sessions(self, waiting: Iterator[Sequence[PlannedTurn]]) -> None:
+        for turns in waiting:
+            await self._session(turns)
+
+    async def _session(self, turns: Sequence[PlannedTurn]) -> None:
+        evidence = None
+        conversations: list[str] = []
+        for turn in turns:
+            conversations += turn.script
+            if not await self._turn(turn):
+                return
+            evidence = await self._look(turn, conversations)
+        if evidence is not None:
+            self._count(evidence)
+
+    async def _turn(self, turn: PlannedTurn) -> bool:
+        sent = await self.stage.send(prompt(turn.conversation), session=turn.session, id=turn.conversation)
+        outcome = None
+        with anyio.move_on_after(TURN_S):
+            outcome = await sent.result()
+        where = f"turn {turn.number} ({turn.kind}) of session {turn.session}"
+        if outcome is None:
+            head = await self.stage.world.get(turn.session)
+            self._fault(f"{where} did not end within {TURN_S:g} s: {head.status}")
+        elif (outcome.status, str(outcome)) != ("done", turn.last):
+            self._fault(f"{where} ended otherwise than told: {outcome.status}, {outcome}")
+        self.done += 1
+        if self.done % 10 == 0:
+            took_s = time.monotonic() - self.begun_s
+            kills, faults = len(self.crew.blows), len(self.faults)
+            print(
+                f"{self.done:5}/{len(self.turns)} turns · {kills} kills · {took_s:.0f} s · {faults} broken",
+                flush=True,
+            )
+        return outcome is not None
+
+    async def _look(self, turn: PlannedTurn, conversations: Sequence[str]) -> Evidence:
+        evidence = await self.stage.evidence(turn.session, *conversations)
+        attempts = sum(isinstance(record, AttemptOpened) for record in evidence.records)
+        for text in broken(evidence, lost_answers=attempts):
+            self._fault(f"turn {turn.number} ({turn.kind}) of session {turn.session}: {text}")
+        if left := await left_behind(self.stage.home(turn.session)):
+            self._fault(f"turn {turn.number} left processes behind: {left}")
+        return evidence
+
+    def _count(self, evidence: Evidence) -> None:
+        opened = [record for record in evidence.records if isinstance(record, AttemptOpened)]
+        self.attempts.append(len(opened))
+        self.requests += len(evidence.requests)
+        for record in evidence.records:
+            if isinstance(record, CallOutcome):
+                self.calls[record.status] += 1
+        for blow in self.crew.blows:
+            if evidence.session in blow.sessions and blow.way in {"worker", "both", "supervisor"}:
+                later = [one.at_s for one in opened if one.at_s > blow.at_s and one.worker != blow.worker]
+                self.takeovers_s += [min(later) - blow.at_s] if later else []
+
+    async def _let_the_hour_pass(self) -> None:
+        for turn in self.turns:
+            if turn.kind == "hour":
+                effects = self.stage.effects(turn.session)
+                mark = f"t{turn.number}.1"
+                await until(lambda effects=effects, mark=mark: effects.count(mark) >= BEGUN, 3600.0)
+        release(HELD)
+
+    async def _strike_in_a_sub_agent(self) -> None:
+        """The first sub-agent is struck on purpose, since chance might miss them all."""
+        turn = next((turn for turn in self.turns if turn.kind == "sub-agent"), None)
+        if turn is None:
+            return
+        effects = self.stage.effects(turn.session)
+        await until(lambda: any(one.mark.startswith(f"t{turn.number}.") for one in effects.all()), 3600.0)
+        held = await holders(self.stage.world)
+        for name, sessions in held.items():
+            if turn.session in sessions:
+                self.crew.kill_worker(name, sessions)
+
+    def summary(self) -> str:
+        """What happened, in a few lines."""
+        takeovers = sorted(self.takeovers_s)
+        tried = f"{sum(self.attempts)} attempts, {self.requests} model requests"
+        lines = [
+            f"{self.done} turns of {len(self.attempts)} sessions in {self.took_s:.0f} s, {tried}",
+            f"{len(self.crew.blows)} kills: {self.crew.ways()}",
+            "calls: " + ", ".join(f"{number} {status}" for status, number in self.calls.most_common()),
+        ]
+        if takeovers:
+            p95 = takeovers[min(len(takeovers) - 1, int(len(takeovers) * 0.95))]
+            lines.append(
+                f"kill to the next attempt: median {statistics.median(takeovers):.2f} s, "
+                f"p95 {p95:.2f} s, max {takeovers[-1]:.2f} s"
+            )
+        promise = "every promise held" if not self.faults else f"{len(self.faults)} promises were broken"
+        return "\n".join([*lines, promise])
