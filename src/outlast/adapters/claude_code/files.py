@@ -1,6 +1,7 @@
 """The session's files of Claude Code in one attempt: rebuilt from the mirror, brought up to the log, mirrored on."""
 
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 from outlast.adapter import Attempt, ToolResult
-from outlast.adapters.claude_code.dialogue import MAIN, SENTINEL
+from outlast.adapters.claude_code.dialogue import COMPACTION, MAIN, SENTINEL
 from outlast.adapters.claude_code.launch import prompt_uuid
 from outlast.adapters.claude_code.places import transcript_path
 from outlast.adapters.claude_code.repair import Answer, Pen, Repair, Result, Steer, closed, repair
 from outlast.adapters.claude_code.results import in_messages, of_response
 from outlast.adapters.claude_code.shapes import as_object, as_objects
-from outlast.adapters.claude_code.transcript import holds, materialised, parse
+from outlast.adapters.claude_code.transcript import Json, holds, materialised, parse
 from outlast.errors import HarnessError
 from outlast.fold import CallState
 from outlast.ids import stable_uuid
@@ -71,29 +72,44 @@ class SessionFiles:
         attempt = self._attempt
         answers = await attempt.answers()
         results = await self._results(lines)
-        rerun = self._rerun()
+        before = self._lost_compaction(lines)
+        known = [call for call in self._answered(MAIN) if call.intent.call < before]
         mended = repair(
             lines,
             pen=self._pen(),
-            answers=[self._answer(answers[call.intent.call], call) for call in self._main_answers()],
+            answers=[self._answer(answers[call.intent.call], call) for call in known],
             results=results,
-            rerun=rerun,
-            steers=self._steers_of_open_call(),
+            rerun=self._rerun(before),
+            steers=self._steers_of_open_call(before),
             sentinel=SENTINEL,
         )
         await self._apply(files, mended)
         self._write(files)
-        attempt.calls.delivered([call.intent.call for call in self._main_answers()])
+        attempt.calls.delivered([call.intent.call for call in known])
 
-    def _main_answers(self) -> list[CallState]:
+    def _answered(self, lane: str) -> list[CallState]:
         return [
             call
             for call in self._attempt.turn.calls.values()
             if call.intent.kind == "model"
-            and call.intent.lane == MAIN
+            and call.intent.lane == lane
             and call.outcome is not None
             and call.outcome.status == "ok"
         ]
+
+    def _lost_compaction(self, lines: Sequence[str]) -> int:
+        """The first call that made a summary which the transcript lacks; beyond every call if there is none.
+
+        What came after it goes on from the summary and not from this transcript. Claude Code compacts again, is served
+        the same summary from the log, asks the same and is served that as well.
+        """
+        done = sum(record.get("subtype") == "compact_boundary" for record in self._of_this_turn(lines))
+        return next((call.intent.call for call in self._answered(COMPACTION)[done:]), sys.maxsize)
+
+    def _of_this_turn(self, lines: Sequence[str]) -> Sequence[Json]:
+        records = parse(lines)
+        begins = (at for at, record in enumerate(records) if record.get("uuid") == self.prompt_uuid)
+        return records[next(begins, len(records)) :]
 
     def _answer(self, message: Mapping[str, object], call: CallState) -> Answer:
         stop = message.get("stop_reason")
@@ -110,18 +126,22 @@ class SessionFiles:
         taken = self._attempt.turn.steers
         return [Steer(steer.text, self.steer_uuid(steer.input)) for steer in taken if steer.call == call]
 
-    def _steers_of_open_call(self) -> list[Steer]:
-        open_calls = [call for call in self._attempt.turn.open_calls() if call.intent.lane == MAIN]
+    def _steers_of_open_call(self, before: int) -> list[Steer]:
+        open_calls = [
+            call
+            for call in self._attempt.turn.open_calls()
+            if call.intent.lane == MAIN and call.intent.call < before
+        ]
         return [steer for call in open_calls for steer in self._steers_of(call.intent.call)]
 
     def steer_uuid(self, input_id: str) -> str:
         """The UUID of a steer's line on standard input."""
         return prompt_uuid(self._uuid, input_id)
 
-    def _rerun(self) -> str | None:
+    def _rerun(self, before: int) -> str | None:
         """The one call of the main conversation that Claude Code is to run again."""
         for step in self._attempt.plan:
-            if isinstance(step, Run):
+            if isinstance(step, Run) and step.call < before:
                 intent = self._attempt.turn.calls[step.call].intent
                 if intent.lane == MAIN and intent.runs_in == "harness":
                     return intent.harness_id
