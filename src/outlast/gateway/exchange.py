@@ -9,7 +9,7 @@ import anyio
 import httpx
 
 from outlast.clock import Clock
-from outlast.errors import AttemptLost, TurnStopped
+from outlast.errors import AttemptLost, ModelCallFailed, TurnStopped
 from outlast.gate import Point
 from outlast.gateway.dialect import Dialect, Heard
 from outlast.gateway.doors import OpenDoor
@@ -22,7 +22,9 @@ from outlast.gateway.wire import JSON, Header
 from outlast.records import Usage
 
 POLICY: Final = "model"
+MAIN: Final = "main"
 _ERROR_BYTES: Final = 1024 * 1024
+_PASSING: Final = frozenset({408, 409, 425, 429})
 _TAIL_S: Final = 0.2
 _RETRY_AFTER_MOST_S: Final = 24 * 3600.0
 
@@ -40,6 +42,8 @@ class Outgoing:
     body: bytes
     model: str
     stream: bool
+    lane: str = MAIN
+    """Where it belongs: `main`, a sub-agent, something beside the conversation."""
 
 
 class _CameToNothing(Exception):
@@ -107,16 +111,18 @@ class Exchange:
             with anyio.fail_after(self._limits.total_s):
                 answer = await self._ask(request, upstream)
         except _CameToNothing as nothing:
-            await self._give_up(nothing.reason, nothing.instead, nothing.retry_after_s)
+            await self._give_up(nothing, request.lane)
         except Malformed as nonsense:
             text = f"The provider's answer makes no sense: {nonsense}."
-            await self._give_up(f"nonsense: {nonsense}", self._error(502, text))
+            await self._give_up(_CameToNothing(f"nonsense: {nonsense}", self._error(502, text)), request.lane)
         except (httpx.TimeoutException, TimeoutError) as late:
             reason = f"no answer in time ({type(late).__name__})"
-            await self._give_up(reason, self._error(504, f"The provider gave {reason}."))
+            text = f"The provider gave {reason}."
+            await self._give_up(_CameToNothing(reason, self._error(504, text)), request.lane)
         except httpx.HTTPError as broken:
             reason = f"the connection broke ({type(broken).__name__})"
-            await self._give_up(reason, self._error(502, f"While asking the provider {reason}."))
+            text = f"While asking the provider {reason}."
+            await self._give_up(_CameToNothing(reason, self._error(502, text)), request.lane)
         else:
             await self._settle(answer, request.model)
 
@@ -218,11 +224,14 @@ class Exchange:
         self.feed.put(*self._held)
         self.feed.end()
 
-    async def _give_up(self, reason: str, instead: Whole, retry_after_s: float = 0.0) -> None:
-        if self._told:
-            return
-        await self._void(reason, retry_after_s)
-        self.feed.fail(instead)
+    async def _give_up(self, nothing: _CameToNothing, lane: str) -> None:
+        if not self._told:
+            await self._void(nothing.reason, nothing.retry_after_s)
+            self.feed.fail(nothing.instead)
+        status = nothing.instead.status
+        if lane != MAIN and (status in _PASSING or status >= 500):
+            # To the harness a sub-agent would have failed for good, and the model would be told so.
+            self._door.crash(ModelCallFailed(status=status, reason=nothing.reason))
 
     async def _void(self, reason: str, retry_after_s: float = 0.0) -> None:
         await self._calls.void_model(self._call, reason, self._usage, retry_after_s=retry_after_s)

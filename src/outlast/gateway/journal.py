@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -12,14 +12,12 @@ from outlast.errors import AttemptLost, TurnStopped
 from outlast.gateway.delivery import Delivery
 from outlast.gateway.dialect import NotARequest, Understood
 from outlast.gateway.doors import OpenDoor
-from outlast.gateway.exchange import Exchange, Outgoing
+from outlast.gateway.exchange import MAIN, Exchange, Outgoing
 from outlast.gateway.feed import Whole
 from outlast.gateway.limits import Limits
 from outlast.gateway.refusals import error, refused
 from outlast.gateway.upstream import Line, Upstream
 from outlast.gateway.wire import BodyTooLarge, ClientGone, Http
-
-MAIN: Final = "main"
 
 log = logging.getLogger("outlast.gateway")
 
@@ -80,6 +78,7 @@ class Journal:
             body=body if same else msgspec.json.encode(mended),
             model=understood.model,
             stream=door.dialect.streams(request),
+            lane=lane,
         )
         ask = ModelAsk(lane, understood.model, understood.match, understood.frame, understood.messages)
         await self._carry_through(http, door, ask, outgoing)
