@@ -294,8 +294,12 @@ async def staged(
     told = Script(conversations={name: tuple(steps) for name, steps in script.items()})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(EFFECTS, str(directory / "effects"))
+        # Claude Code starts a login shell, and that of whoever runs the tests may do anything, slowly.
+        patch.setenv("HOME", str(directory / "user"))
+        patch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+        (directory / "user").mkdir()
         (directory / "effects").mkdir()
-        (directory / "shop").mkdir()
+        (directory / "shop").mkdir(exist_ok=True)
         async with ScriptedModels.serve(told) as models, open_world(url) as world:
             stage = Stage(directory, url, world, models, replace(agent, provider_retries=retries))
             try:

@@ -8,7 +8,19 @@ import pytest
 from outlast.records import CallOutcome, SteerTaken, TurnParked
 from outlast.testing.models import Step
 from tests.acceptance.shop import effect_command, release
-from tests.acceptance.stage import Stage, bash, ended, prompt, says, seen, staged, until, use, write
+from tests.acceptance.stage import (
+    Stage,
+    agent_use,
+    bash,
+    ended,
+    prompt,
+    says,
+    seen,
+    staged,
+    until,
+    use,
+    write,
+)
 
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(180)]
 full = pytest.mark.full
@@ -186,3 +198,39 @@ async def test_a_parked_turn_shows_nothing_and_a_cancel_ends_it(tmp_path: Path) 
         assert parked.evidence["refused_by_provider"] == 2
         assert "529" in msgspec.json.encode(parked.evidence).decode()
         await stage.kept(lost_answers=2)
+
+
+@full
+async def test_a_provider_that_fails_in_a_sub_agent_is_asked_again_too(tmp_path: Path) -> None:
+    script = {
+        "go": [Step(text="I ask somebody.", tools=(agent_use("sub"),)), *says("The end.")],
+        "sub": [
+            Step(text="I look.", tools=(use("charge", mark="inner"),)),
+            Step(text="The report.", status=529, times=2),
+        ],
+    }
+    async with staged(tmp_path, script) as stage:
+        assert str(await stage.finish(await stage.send(prompt("go")))) == "The end."
+        assert stage.effects().count("inner") == 1
+        last = stage.models.find_body(stage.requests()[-1].n) or b""
+        assert b"The report." in last
+        await stage.kept(lost_answers=2)
+
+
+@full
+async def test_a_result_too_large_for_a_request_is_there_in_a_fresh_home(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "large.txt").write_text("one line of many\n" * 20_000)
+    script = {
+        "go": [Step(text="It is large.", tools=(bash("cat large.txt"),)), *says("That was large.")],
+        "next": says("And on."),
+    }
+    async with staged(tmp_path, script) as stage:
+        await stage.finish(await stage.send(prompt("go")))
+        (kept,) = stage.home("s").rglob("tool-results/*")
+        whole = kept.read_text()
+        assert len(whole) > 100_000
+        stage.forget_home()
+        assert str(await stage.finish(await stage.send(prompt("next")))) == "And on."
+        assert kept.read_text().rstrip("\n") == whole.rstrip("\n")
+        await stage.kept()
