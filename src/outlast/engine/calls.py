@@ -19,6 +19,7 @@ from outlast.fold import CallState
 from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, CallStarted, TurnParked, Usage
 from outlast.records.events import LiveDelta
+from outlast.recovery import stricter
 from outlast.tool import Tool, result_text
 
 NOT_GRANTED = "This call was not granted: the log holds no answer that asks for it. It did not run."
@@ -72,12 +73,18 @@ class AttemptCalls:
         if context.stopping is not None:
             return Deny(ENDING.format(why=context.stopping))
         intent = state.intent
+        means = context.resolve(name, arguments)
+        if (means.name, means.runs_in) != (intent.name, intent.runs_in):
+            return Deny(NOT_GRANTED)
         if intent.runs_in == "worker":
             # The worker itself decides when it is called, and knows the outcome.
             return Let(intent.call, arguments)
         if state.outcome is not None:
             return Deny(result_text((await self._result(state)).value), settled=True)
         refusal = self._refusal(state)
+        # Arguments may differ, since harnesses normalise them; but recovery must not be bolder than what begins allows.
+        if refusal is None and stricter(intent.policy, means.policy) != intent.policy:
+            refusal = NOT_GRANTED
         if refusal is not None:
             return Deny(refusal)
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)

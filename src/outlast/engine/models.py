@@ -161,8 +161,11 @@ class ModelCalls:
             at_s=context.clock.now(),
         )
         intents: list[CallIntent] = []
+        named: set[str] = set()
         for ask in asks:
-            if self._index.of_harness(ask.harness_id) is None:
+            # An id that comes twice is granted once: what is asked for under it may begin once.
+            if self._index.of_harness(ask.harness_id) is None and ask.harness_id not in named:
+                named.add(ask.harness_id)
                 intents.append(
                     self._granted(
                         ask, call, lane, len(intents), packer.payload(dict(ask.arguments), what=ask.name)

@@ -49,7 +49,7 @@ class _Open:
             elif text:
                 try:
                     self.block["input"] = msgspec.json.decode(text)
-                except msgspec.DecodeError:
+                except (msgspec.DecodeError, RecursionError):
                     return False  # cut by the token limit, say; a client makes of it what it can
         return True
 

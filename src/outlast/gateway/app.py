@@ -72,6 +72,10 @@ class _App:
                 guest.door.crash(crash)
 
     async def _answer(self, http: Http, guest: _Guest | None) -> None:
+        if not http.target.startswith("/"):
+            # What stands behind the provider's address must not change whose address it is: `@elsewhere/` would.
+            await http.whole_json(400, _no_path())
+            return
         hook = http.path.removeprefix(HOOKS + "/") if http.path.startswith(HOOKS + "/") else None
         if guest is None:
             if hook is None:
@@ -177,6 +181,11 @@ async def open_gateway(
 async def _reply(http: Http, door: OpenDoor, status: int, message: str) -> None:
     whole = error(door.dialect, status, message)
     await http.whole(whole.status, whole.body, whole.headers)
+
+
+def _no_path() -> Mapping[str, object]:
+    message = "The target of a request must begin with a slash."
+    return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
 
 
 def _no_entry() -> Mapping[str, object]:

@@ -46,10 +46,12 @@ class Hooks:
     async def answer(self, http: Http, door: OpenDoor | None, event: str) -> None:
         """Answer one hook call."""
         try:
-            body = await http.body(self._limits.request_bytes, self._limits.body_s)
+            # Anybody on this machine may knock: of a stranger hardly anything is read.
+            limit = self._limits.request_bytes if door is not None else self._limits.stranger_bytes
+            body = await http.body(limit, self._limits.body_s)
             decision = await self._decide(door, event, body)
         except BodyTooLarge:
-            decision = generic_deny(f"The hook sent more than {self._limits.request_bytes:,} bytes.")
+            decision = generic_deny(NOT_OPEN if door is None else "The hook sent more than is taken.")
         except ClientGone:
             return
         try:

@@ -9,6 +9,8 @@ class Limits:
 
     request_bytes: int = 64 * 1024 * 1024
     answer_bytes: int = 64 * 1024 * 1024
+    stranger_bytes: int = 64 * 1024
+    """Of a hook call whose token opens nothing."""
     requests: int = 64
     """Requests of one attempt under way at a time."""
     body_s: float = 60.0

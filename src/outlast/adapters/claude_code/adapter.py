@@ -60,9 +60,9 @@ class ClaudeCode:
         ours = application_tool(name)
         if ours is not None:
             tool = tools.get(ours)
-            if tool is None:
-                return Resolved(ours, "worker", "never")
-            return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
+            if tool is not None:
+                return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
+            # Another server's whose name begins like ours, or nobody's: if it runs at all, then in the harness.
         spawns = str(arguments.get("prompt", "")) if name in _SPAWNING else ""
         return Resolved(name, "harness", policy_of(name, arguments, self.policies), spawns=spawns)
 
