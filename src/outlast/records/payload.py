@@ -7,7 +7,7 @@ import msgspec
 _NULL = msgspec.Raw(b"null")
 
 
-class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
+class Payload(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A JSON value: inline, or by the hash of a blob that the commit names."""
 
     json: msgspec.Raw = _NULL
@@ -32,7 +32,7 @@ class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
 EMPTY = Payload()
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a provider reported for one model call, and what it costs in US dollars at list price."""
 
     input_tokens: int = 0
