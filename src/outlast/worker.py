@@ -11,6 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+import anyio
+import anyio.to_thread
+
 from outlast.adapter import Agent, Gateway, Places
 from outlast.clock import Clock, SystemClock
 from outlast.codec import encode_records
@@ -31,6 +34,8 @@ from outlast.world import Claim, Lease, Takeover, WorkerOffer, WorkerRow, World
 
 POLL_S: Final = 1.0
 """How often ready sessions are looked for when no hint comes."""
+STOP_S: Final = 10.0
+"""How long the end of a worker waits for what does not end."""
 
 log = logging.getLogger("outlast.worker")
 
@@ -62,7 +67,7 @@ class WorkerConfig:
 
 
 class Worker:
-    """Claims and advances. Open with `open_worker`, then `work` or `advance_once`."""
+    """Claims and advances. Open with `open_worker`, then `work`."""
 
     def __init__(
         self,
@@ -129,8 +134,7 @@ class Worker:
     async def work(self, *, until_idle: bool = False) -> None:
         """Claim and advance until drained, or with `until_idle` until nothing is ready.
 
-        Raises:
-            WorldUnavailable: the World is gone for longer than its leases last.
+        Returns also when the leases were lost, which `lost` then says.
         """
         hints = asyncio.get_running_loop().create_task(self._hear())
         try:
@@ -151,9 +155,10 @@ class Worker:
     async def _stop(self, tasks: list["asyncio.Future[None]"]) -> None:
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=10)
-        await self._batcher.drain()
+        with anyio.CancelScope(shield=True):  # bounded: by this limit, and by the batcher's patience
+            if tasks:
+                await asyncio.wait(tasks, timeout=STOP_S)
+            await self._batcher.drain()
 
     async def _fill(self) -> bool:
         """Claim until nothing is ready or the worker is full. True if anything was claimed."""
@@ -200,10 +205,15 @@ class Worker:
             return
         known = {control.session for control in self._running.values()} | self._broken
         try:
-            page = await self._world.list()
-            for head in page.sessions:
-                if head.worker == self.id and head.session not in known:
-                    await self._world.release(Lease(head.session, head.fence, self.id))
+            after: str | None = None
+            while True:
+                page = await self._world.list(after=after)
+                for head in page.sessions:
+                    if head.worker == self.id and head.session not in known:
+                        await self._world.release(Lease(head.session, head.fence, self.id))
+                after = page.next
+                if after is None:
+                    break
         except WorldUnavailable:
             self._trouble += 1
         else:
@@ -252,11 +262,13 @@ class Worker:
         processes = SupervisedProcesses(
             config.locks, self._keeper, config.lease_s, self._has_pid_namespaces, within
         )
-        places = _places(config.data, state)
+        made: list[Path] = []
+        make = partial(_make, made=made, workspace=_is_ours(state))
         try:
-            yield Surroundings(self._gateway, processes, places, partial(_make, workspace=_is_ours(state)))
+            yield Surroundings(self._gateway, processes, _places(config.data, state), make)
         finally:
-            shutil.rmtree(places.scratch, ignore_errors=True)
+            for scratch in made:
+                shutil.rmtree(scratch, ignore_errors=True)
 
     async def _has_pid_namespaces(self) -> bool:
         if self._pid_namespace is None:
@@ -264,7 +276,8 @@ class Worker:
         return self._pid_namespace
 
     async def _pause(self) -> None:
-        pause_s = POLL_S if self._swept and not self._trouble else min(POLL_S, 0.01 * 2**self._trouble)
+        trouble = min(self._trouble, 10)  # a World that is full may be in trouble for days
+        pause_s = POLL_S if self._swept and not trouble else min(POLL_S, 0.01 * 2**trouble)
         try:
             async with asyncio.timeout(pause_s):
                 await self._wake.wait()
@@ -334,12 +347,13 @@ async def open_worker(
             found.append(worker)
             yield worker
     finally:
-        await asyncio.to_thread(_retire, world, config.name)
-        await asyncio.to_thread(liveness.close)
+        with anyio.move_on_after(STOP_S, shield=True):
+            await anyio.to_thread.run_sync(_retire, world, config.name, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(liveness.close, abandon_on_cancel=True)
 
 
 def _retire(world: World, name: str) -> None:
-    handle = world.open_liveness()
+    handle = world.open_liveness()  # the other one is the keeper's, whose thread may still wait for an answer
     try:
         handle.retire(name)
     except WorldUnavailable:
@@ -365,8 +379,9 @@ def _is_ours(state: SessionState) -> bool:
     return state.opened is None or not state.opened.cwd
 
 
-def _make(places: Places, *, workspace: bool) -> None:
-    """Make the directories of an attempt, `workspace` among them."""
+def _make(places: Places, *, made: list[Path], workspace: bool) -> None:
+    """Make the directories of an attempt, `workspace` among them; `made` is told which one ends with it."""
+    made.append(places.scratch)
     if workspace:
         places.cwd.mkdir(parents=True, exist_ok=True)
     places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
