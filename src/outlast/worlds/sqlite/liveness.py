@@ -43,7 +43,7 @@ class WorkerFiles:
             return 0.0
 
     def rows(self) -> Iterator[WorkerRow]:
-        """Every row. One that ends meanwhile may be left out."""
+        """Every row. One that ends meanwhile may be left out, and one that a power loss has torn is."""
         if not self._directory.is_dir():
             return
         for path in sorted(self._directory.iterdir()):
@@ -52,8 +52,8 @@ class WorkerFiles:
             try:
                 facts = json.loads(path.read_text(encoding="utf-8"))
                 yield WorkerRow(facts["worker"], facts["holder"], path.stat().st_mtime_ns / _NS)
-            except FileNotFoundError:
-                continue
+            except (FileNotFoundError, ValueError, KeyError, TypeError):
+                continue  # a claim reads the deadline alone, which is not in the text
 
     def forget(self, worker: str) -> None:
         """Remove a row."""
