@@ -12,18 +12,16 @@ from outlast.adapter import Agent
 from outlast.clock import Clock, SystemClock
 from outlast.codec import encode_input, encode_records, unsqueeze
 from outlast.engine.load import load_state
-from outlast.errors import BadInput, SessionExists, TurnUnknown
+from outlast.errors import SessionExists, TurnUnknown
 from outlast.fold import SessionState
 from outlast.ids import check_session_id, digest, new_id
 from outlast.records import FORMAT, AnyInput, Cancel, Payload, Prompt, SessionOpened, Steer, Usage
 from outlast.records.events import Event
+from outlast.tool import result_text
 from outlast.watch import events
 from outlast.workspace import Workspace
 from outlast.world import START, Commit, Cursor, Header, Input, SessionHead, World
 from outlast.world.commit import seal
-
-_END = 1 << 40
-"""A cursor index behind everything of its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Outcome:
     def __str__(self) -> str:
         if self.status != "done":
             return f"{self.status}: {self.error}" if self.error else self.status
-        return self.value if isinstance(self.value, str) else msgspec.json.encode(self.value).decode()
+        return result_text(self.value)
 
 
 class Session:
@@ -68,7 +66,9 @@ class Session:
         labels: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> Self:
-        """Open a session, or find it if it was opened the same way before. Durable when this returns.
+        """Open a session, or find it if it is there already, for this agent in this place. Durable when this returns.
+
+        What a session was opened with stands: of one that is found, `home`, `settings` and `labels` change nothing.
 
         Args:
             session: its id, `[a-z0-9][a-z0-9._-]{0,127}`.
@@ -78,7 +78,8 @@ class Session:
             settings: JSON; on top of the agent's own.
 
         Raises:
-            BadSessionId, SessionExists, WorldUnavailable
+            SessionExists: it was opened for another agent or place.
+            BadSessionId, BadPayload, SessionErased, WorldUnavailable
         """
         check_session_id(session)
         clock = clock or SystemClock()
@@ -92,7 +93,7 @@ class Session:
         try:
             await world.create(session, first, agent=opened.agent, placement=placement, labels=labels)
         except SessionExists:
-            await _same_agent(world, session, opened)
+            await _check_same(world, session, opened)
         return cls(world, session, clock)
 
     @classmethod
@@ -122,6 +123,7 @@ class Session:
 
         Raises:
             InputConflict: the id was used with another text.
+            BadPayload: the text is not Unicode, or too long.
         """
         input_id = id or new_id("in")
         await self._put(input_id, Prompt(text, self._clock.now()), text)
@@ -183,10 +185,7 @@ class Session:
         return Outcome(event.turn, event.status, await self.value(event.payload), event.text, usage)
 
     async def _put(self, input_id: str, value: AnyInput, content: str) -> Input:
-        try:
-            body = encode_input(value)
-        except UnicodeEncodeError:
-            raise BadInput(detail="The text holds half of a surrogate pair. Send Unicode text.") from None
+        body = encode_input(value)
         marks = digest(type(value).__name__.encode(), content.encode())
         return await self.world.put_input(self.id, Input(input_id, marks, body))
 
@@ -201,7 +200,7 @@ class Turn:
     async def follow(self) -> AsyncGenerator[Event]:
         """What this turn shows, from its beginning to `turn.settled`."""
         number = 0
-        async with aclosing(self.session.follow(Cursor(await self._before(), _END))) as shown:
+        async with aclosing(self.session.follow(Cursor.behind(await self._before()))) as shown:
             async for event in shown:
                 if event.kind == "turn.opened" and event.name == self.input:
                     number = event.turn
@@ -224,7 +223,7 @@ class Turn:
         raise TurnUnknown(session=self.session.id, turn=self.input)
 
     async def cancel(self, reason: str = "") -> None:
-        """End it, if it is the open turn."""
+        """End it, once it is the open turn: a prompt that waits is waited for."""
         await self.session.cancel(await self.number(), reason=reason)
 
     async def _before(self) -> int:
@@ -259,8 +258,12 @@ def _opening(
     )
 
 
-async def _same_agent(world: World, session: str, wanted: SessionOpened) -> None:
-    """A session that is there already is found again if it was opened for the same agent and place."""
+async def _check_same(world: World, session: str, wanted: SessionOpened) -> None:
+    """Return if the session that is there was opened for the same agent and place.
+
+    Raises:
+        SessionExists
+    """
     head = await world.get(session)
     state = await load_state(world, session, head.snapshot_seq)
     opened = state.opened

@@ -1,7 +1,5 @@
 """`outlast follow`: watch a session."""
 
-from typing import Final
-
 import click
 
 from outlast.cli.exits import Exit, outcome_code
@@ -9,9 +7,6 @@ from outlast.cli.options import SESSION, Setup, examples, perform, shared
 from outlast.cli.watching import ENDINGS, show, sink_of, ticking, until_idle
 from outlast.session import Session
 from outlast.world import START, Cursor
-
-_BEHIND_ALL: Final = 1 << 40
-"""A cursor index behind everything of its commit."""
 
 
 @click.command(
@@ -41,7 +36,7 @@ def follow(session: str, after: str | None, new: bool, ends: bool, world: str | 
         async with setup.world() as opened:
             found = await Session.find(opened, session)
             if new:
-                cursor = Cursor((await found.head()).seq, _BEHIND_ALL)
+                cursor = Cursor.behind((await found.head()).seq)
             sink = sink_of(setup)
             source = until_idle(found, cursor) if ends else found.follow(cursor)
             with sink:

@@ -1,8 +1,8 @@
 """Takes events from a session to the person: whole, in order, and to an end where one is wanted."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager, suppress
-from typing import Final, Protocol, Self, cast
+from typing import Final, Protocol, Self
 
 import anyio
 import click
@@ -81,9 +81,9 @@ def sink_of(setup: Setup, *, hint: str = "") -> Sink:
     return JsonLines() if setup.json else Printer(clock=setup.clock, hint=hint)
 
 
-async def show(session: Session, source: AsyncIterator[Event], sink: Sink) -> AsyncGenerator[Event]:
+async def show(session: Session, source: AsyncGenerator[Event], sink: Sink) -> AsyncGenerator[Event]:
     """Show every event of `source`, with the text it stands for, and hand it on."""
-    async with aclosing(cast("AsyncGenerator[Event]", source)) as events:
+    async with aclosing(source) as events:
         async for event in events:
             whole = await _whole(session, event)
             sink.apply(whole)
@@ -118,7 +118,7 @@ async def until_idle(session: Session, after: Cursor) -> AsyncGenerator[Event]:
     seen = after
     if await _is_over(session, seen):
         return
-    async with aclosing(cast("AsyncGenerator[Event]", session.follow(after))) as events:
+    async with aclosing(session.follow(after)) as events:
         async for event in events:
             yield event
             seen = Cursor.parse(event.cursor)

@@ -1,6 +1,7 @@
 """A place in what a session shows."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from outlast.errors import BadInput
 
@@ -40,6 +41,14 @@ class Cursor:
             )
         return cls(int(seq), int(index))
 
+    @classmethod
+    def behind(cls, seq: int) -> "Cursor":
+        """Behind everything of commit `seq`, and everything published after it so far."""
+        return cls(seq, _BEHIND_ALL)
+
+
+_BEHIND_ALL: Final = 1 << 40
+"""No commit holds so many events and deltas."""
 
 START = Cursor(0, 0)
 """Before everything: commit numbers begin at 1."""
