@@ -39,11 +39,6 @@ class Cutter:
         self._rest = bytearray()
         self._seen = 0
 
-    @property
-    def pending(self) -> bool:
-        """Bytes are there that no blank line has ended."""
-        return bool(self._rest)
-
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that `chunk` completes.
 

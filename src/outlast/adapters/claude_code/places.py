@@ -41,13 +41,6 @@ def transcript_path(cwd: str, session: str) -> str:
     return f".claude/projects/{slug(cwd)}/{session}.jsonl"
 
 
-def belongs(path: str, cwd: str, session: str) -> bool:
-    """Whether `path`, below HOME, is a file of `session`: its transcript, a sub-agent's, a result kept beside it."""
-    return path == transcript_path(cwd, session) or path.startswith(
-        f".claude/projects/{slug(cwd)}/{session}/"
-    )
-
-
 def mirrored_path(path: str, home: str) -> str | None:
     """`path` of a mirror entry as one below `home`, or None if it lies elsewhere."""
     prefix = home.rstrip("/") + "/"

@@ -7,7 +7,7 @@ parameters, brace expansion, here-documents, continued lines, control characters
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 MAX_LENGTH: Final = 20_000
 MAX_TOKENS: Final = 300
@@ -73,7 +73,6 @@ class Operator:
 
 
 Token: TypeAlias = Word | Operator
-Quote: TypeAlias = Literal["", "'", '"']
 
 
 def tokens(command: str) -> Sequence[Token]:

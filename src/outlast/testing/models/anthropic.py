@@ -88,7 +88,7 @@ class Anthropic:
         """Name the token count."""
         return {_COUNT_PATH: "count_tokens"}
 
-    def side_body(self, path: str, request: ModelRequest, input_tokens: int) -> bytes:  # noqa: ARG002 - one side path
+    def side_body(self, path: str, request: ModelRequest, input_tokens: int) -> bytes:
         """Answer a token count."""
         return msgspec.json.encode({"input_tokens": input_tokens})
 
