@@ -11,8 +11,8 @@ from outlast.world.cursor import Cursor
 class Header:
     """What a World must act on. Everything else is the body, bytes to it.
 
-    The four fields `turn_open`, `wake_at_s`, `status` and `release` describe the session *as of* this commit:
-    each commit replaces what the one before said.
+    `turn_open`, `wake_at_s`, `parked` and `status` describe the session *as of* this commit: each commit
+    replaces what the one before said.
     """
 
     seq: int

@@ -109,9 +109,8 @@ class Queue(Protocol):
         """Take one ready session that fits the offer, or None.
 
         Of many who claim at once, one gets it. The takeover commit lands in the same atomic step that raises
-        the
-        fence: from then on no commit with an older fence lands. Never given: a session whose format is above
-        `max_format`, whose agent or placement is not offered.
+        the fence: from then on no commit with an older fence lands. Never given: a session whose format is
+        above `max_format`, whose agent or placement is not offered.
         """
         ...
 
