@@ -106,6 +106,7 @@ unlikely = st.one_of(
         st.sampled_from(((), ("w1",), ("w2",))),
         st.sampled_from((1, 2, 2)),
     ),
+    st.tuples(st.just("drop"), session, near, st.integers(-2, 40)),
     st.tuples(st.just("release"), session, near),
     st.tuples(st.just("renew"), worker, st.sampled_from((1.0, 10.0))),
     st.tuples(st.just("retire"), worker),
@@ -199,6 +200,11 @@ class Pair:
         # The same index is only ever published with the same bytes.
         deltas = deltas if shift >= 0 or not kept else [*kept.deltas.get(head.seq, ())[first:], *deltas]
         await self.both(lambda world: world.publish(lease, head.seq + off, first, deltas))
+
+    async def drop(self, session: str, stale: int, before: int) -> None:
+        head = await self.head(session)
+        lease = Lease(session, head.fence + stale, head.worker or "w1")
+        await self.both(lambda world: world.drop_deltas(lease, before))
 
     async def input(self, session: str, name: str, body: bytes, blobs: tuple[str, ...]) -> None:
         new = Input(name, body.hex(), body, blobs[:1], {blob: blob.encode() for blob in blobs})

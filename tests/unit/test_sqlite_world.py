@@ -37,7 +37,7 @@ from outlast.testing.world_contract.blocks import (
     read,
     renew,
 )
-from outlast.world import Cursor, Gap, Input, WorkerRow
+from outlast.world import Cursor, Gap, Input, Lease, WorkerRow
 from outlast.worlds.sqlite import Pace, SqliteWorld, layout, open_sqlite, writes
 from outlast.worlds.sqlite.database import connect
 from outlast.worlds.sqlite.follow import behind
@@ -521,6 +521,52 @@ async def test_deltas_whose_bytes_were_dropped_come_as_a_gap(world: SqliteWorld)
         assert pieces(rest) == whole[position + 1 :][: len(pieces(rest))]
     [gap] = await read(world, "s", 1, Cursor(2, 2))
     assert (gap.what, gap.first) == (Gap(1), 2)
+
+
+async def _turns(world: SqliteWorld, lease: Lease, seqs: range) -> None:
+    """Turns of one commit each, whose deltas are dropped once the next is over."""
+    for seq in seqs:
+        for index in range(30):
+            await published(world, lease, seq - 1, b"unsettled-%d-" % seq * 200, first=index)
+        await landed(world, lease, seq, sealed=30)
+        await world.drop_deltas(lease, seq - 1)
+
+
+async def test_a_file_grows_no_more_by_deltas_that_are_dropped(path: Path) -> None:
+    async with open_sqlite(path) as world:
+        lease = await held(world)
+        await _turns(world, lease, range(3, 23))
+        early = await _pages(world)
+        await _turns(world, lease, range(23, 123))
+        assert await _pages(world) - early <= 20
+        assert await _count(world, "delta") == 30
+
+
+async def _pages(world: SqliteWorld) -> int:
+    return await world.store.reader.read(lambda query: query.rows("pragma page_count")[0][0])
+
+
+async def test_dropped_bytes_are_in_no_file_once_the_world_is_closed(path: Path) -> None:
+    async with open_sqlite(path) as world:
+        lease = await held(world)
+        await _turns(world, lease, range(3, 5))
+        await landed(world, lease, 5)
+        await world.drop_deltas(lease, 5)
+    for content in everything(path.parent).values():
+        assert b"unsettled-" not in content
+
+
+async def test_more_deltas_are_dropped_than_one_transaction_frees(world: SqliteWorld) -> None:
+    lease = await held(world)
+    count = writes.PIECE * 2 + 1
+    async with anyio.create_task_group() as showing:
+        for index in range(count):
+            showing.start_soon(partial(published, world, lease, 2, b"d", first=index))
+    await landed(world, lease, 3, sealed=count)
+    await world.drop_deltas(lease, 3)
+    assert await _count(world, "delta") == 0
+    [gap] = await read(world, "s", 1, Cursor(2, 0))
+    assert (gap.what, gap.cursor) == (Gap(count), Cursor(2, count))
 
 
 async def test_workers_that_ended_long_ago_are_forgotten_unless_a_session_names_them(path: Path) -> None:

@@ -202,6 +202,9 @@ class AroundWorld:
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
         await self.around("publish", lambda: self.world.publish(lease, after, first, deltas))
 
+    async def drop_deltas(self, lease: Lease, before: int) -> None:
+        await self.around("drop_deltas", lambda: self.world.drop_deltas(lease, before))
+
     async def get(self, session: str) -> SessionHead:
         return await self.around("get", lambda: self.world.get(session))
 

@@ -124,6 +124,19 @@ class Log(Protocol):
         """
         ...
 
+    async def drop_deltas(self, lease: Lease, before: int) -> None:
+        """Free the bytes of the deltas published after commits numbered below `before`. Their count stays.
+
+        No cursor shifts: whoever reads there gets a `Gap`, from the middle on for the rest. Deltas after the newest
+        commit stay, whatever `before` says: the next commit has yet to count them. Relaxed durability: what was
+        dropped may be back after the loss of the machine. It may be done in pieces; doing it again frees what is left.
+
+        Raises:
+            Fenced: the lease's fence is not the session's newest, or it was released.
+            SessionUnknown, SessionErased, SessionMoved
+        """
+        ...
+
     async def get(self, session: str) -> SessionHead:
         """Raises SessionUnknown, SessionErased, SessionMoved."""
         ...

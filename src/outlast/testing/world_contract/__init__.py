@@ -12,6 +12,7 @@ A case that needs what the World does not claim among its capabilities is `skipp
 from typing import Final
 
 from outlast.testing.world_contract import (
+    drop_cases,
     follow_cases,
     inbox_cases,
     log_cases,
@@ -35,6 +36,7 @@ CASES: Final[tuple[Case, ...]] = (
     *queue_cases.CASES,
     *inbox_cases.CASES,
     *follow_cases.CASES,
+    *drop_cases.CASES,
     *session_cases.CASES,
     *store_cases.CASES,
 )

@@ -188,15 +188,18 @@ class MemoryWorld:
             self._store.blobs.setdefault((self._tenant, name), data)
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
-        kept = self._find(lease.session)
+        kept = self._find_held(lease)
         head = kept.head
-        if head.fence != lease.fence or head.worker != lease.worker:
-            raise Fenced(session=head.session, current=head.fence, fence=lease.fence)
         shown = kept.deltas.get(after, [])
         if after != head.seq or first > len(shown):
             raise CommitConflict(session=head.session, seq=after)
         kept.deltas[after] = [*shown, *deltas[len(shown) - first :]]
         self._hint(head.session, ready=False)
+
+    async def drop_deltas(self, lease: Lease, before: int) -> None:
+        kept = self._find_held(lease)
+        for after in [seq for seq in kept.deltas if seq < min(before, kept.head.seq)]:
+            del kept.deltas[after]
 
     async def get(self, session: str) -> SessionHead:
         return self._find(session).head
@@ -364,6 +367,12 @@ class MemoryWorld:
             raise SessionUnknown(session=session, world=self.name)
         if kept.erased:
             raise SessionErased(session=session)
+        return kept
+
+    def _find_held(self, lease: Lease) -> Session:
+        kept = self._find(lease.session)
+        if kept.head.fence != lease.fence or kept.head.worker != lease.worker:
+            raise Fenced(session=lease.session, current=kept.head.fence, fence=lease.fence)
         return kept
 
 

@@ -114,6 +114,11 @@ class SqliteWorld:
             durable=False,
         )
 
+    async def drop_deltas(self, lease: Lease, before: int) -> None:
+        drop = partial(writes.drop_deltas, tenant=self._tenant, lease=lease, before=before)
+        while await self._write(drop, durable=False):
+            pass
+
     async def get(self, session: str) -> SessionHead:
         return await self._read(lambda query: reads.get(query, self._tenant, session))
 

@@ -6,12 +6,12 @@ Nothing waits for company: a lone commit is written at once.
 Refusals are decided before a job writes anything, so they leave nothing. If anything else goes wrong with a job, the
 transaction is rolled back and its jobs are written one by one, so that what is wrong with one hinders no other.
 
-Durability. A transaction that holds only deltas runs under `synchronous=NORMAL`: its frames go into the WAL without an
-fsync. Any other runs under FULL: the WAL is fsynced before anybody is told. That fsync covers the file, thus every
-frame before, whoever wrote it; and a WAL is read from its start up to the first frame whose checksum, chained over all
-frames before it, is wrong. So a commit that survives is preceded by all deltas that were shown before it, and a delta
-that is lost takes only what came after it, none of which was acknowledged as durable. NORMAL, never OFF: checkpoints
-must fsync the WAL before they touch the database, and the database before the WAL is begun anew.
+Durability. A transaction that only shows or drops deltas runs under `synchronous=NORMAL`: its frames go into the WAL
+without an fsync. Any other runs under FULL: the WAL is fsynced before anybody is told. That fsync covers the file,
+thus every frame before, whoever wrote it; and a WAL is read from its start up to the first frame whose checksum,
+chained over all frames before it, is wrong. So a commit that survives is preceded by all deltas that were shown before
+it, and a delta that is lost takes only what came after it, none of which was acknowledged as durable. NORMAL, never
+OFF: checkpoints must fsync the WAL before they touch the database, and the database before the WAL is begun anew.
 
 After an I/O error nothing is known of what earlier fsyncs left on the disk: the kernel forgets pages that it could not
 write. Then nothing is acknowledged before a checkpoint has carried everything into the database and fsynced that.

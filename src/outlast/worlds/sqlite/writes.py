@@ -34,6 +34,9 @@ LINE: Final = float(2**50)
 """Sessions that are ready at once stand at `change - LINE`: before every wake time, and in the order in which they
 became ready. No clock takes part in that order."""
 
+PIECE: Final = 500
+"""Rows of deltas that one transaction frees: it holds the write lock for a millisecond or a few."""
+
 _packs = msgspec.msgpack.Encoder()
 
 
@@ -257,9 +260,7 @@ def publish(
     """See `Log.publish`; `place` is the commit and the index of the first delta."""
     after, first = place
     session = lease.session
-    row = transaction.get(tenant, session)
-    if row.fence != lease.fence or row.worker != lease.worker:
-        raise Fenced(session=session, current=row.fence, fence=lease.fence)
+    row = _held(transaction, tenant, lease)
     there = shown(transaction, row)
     if after != row.seq or first > there:
         raise CommitConflict(session=session, seq=after)
@@ -267,3 +268,19 @@ def publish(
     if fresh:
         transaction.run(SHOW, (row.pk << SHIFT | after, there, len(fresh), _packs.encode(fresh)))
         transaction.told.add(key(tenant, session))
+
+
+def drop_deltas(transaction: Transaction, tenant: str, lease: Lease, before: int) -> bool:
+    """Free a piece of what `Log.drop_deltas` frees, the oldest first; returns whether there may be more."""
+    row = _held(transaction, tenant, lease)
+    # Below the session's own numbers lie another's deltas.
+    last = max(0, min(before, row.seq))
+    return len(transaction.rows(SQL["drop"], (row.at(0), row.at(last), PIECE))) == PIECE
+
+
+def _held(transaction: Transaction, tenant: str, lease: Lease) -> Row:
+    """The session of a lease that is still its newest."""
+    row = transaction.get(tenant, lease.session)
+    if row.fence != lease.fence or row.worker != lease.worker:
+        raise Fenced(session=lease.session, current=row.fence, fence=lease.fence)
+    return row

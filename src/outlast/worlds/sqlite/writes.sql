@@ -67,3 +67,8 @@ select first + count from delta where at = ? order by first desc limit 1
 
 -- name: show
 insert into delta (at, first, count, bodies) values (?, ?, ?, ?)
+
+-- name: drop
+delete from delta
+where (at, first) in (select at, first from delta where at >= ?1 and at < ?2 order by at, first limit ?3)
+returning 1
