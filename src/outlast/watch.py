@@ -56,7 +56,7 @@ class Screen:
 
     The rules, which every client follows:
 
-    * a delta at offset n replaces everything of its kind from n on;
+    * a delta at offset n replaces everything of its kind from n on; what is missing before n (a `gap`) shows as dots;
     * `call.retracted` voids what the call has shown;
     * `attempt.opened` voids what every open call has shown;
     * `call.settled` replaces what the call has shown by its result.
@@ -89,7 +89,8 @@ class Screen:
                 view.shown = {}
             case "call.text" | "call.thinking" | "call.output":
                 kind = event.kind.removeprefix("call.")
-                view.shown = {**view.shown, kind: view.shown.get(kind, "")[: event.offset] + event.text}
+                before = view.shown.get(kind, "")[: event.offset].ljust(event.offset, "…")
+                view.shown = {**view.shown, kind: before + event.text}
             case _:
                 pass
 

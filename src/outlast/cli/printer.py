@@ -196,11 +196,7 @@ class Printer:
                 spent = "" if event.usage is None else f" · {tokens(event.usage)}"
                 reason = f": {short(event.text, 500)}" if event.text else ""
                 return Text(f"turn {event.turn} {event.status}{spent}{reason}", "bold")
-            case "gap":
-                return Text(
-                    "  … some text of an open call was dropped; its result will be whole", "bright_black"
-                )
-            case _:
+            case _:  # a gap too: it is text of a call whose whole result is printed when it is settled
                 return None
 
     def _settled(self, event: Event) -> Text:

@@ -30,6 +30,7 @@ from outlast.errors import (
     OutlastError,
     Refused,
     TurnStopped,
+    WorldUnavailable,
 )
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Gate, Point
@@ -123,6 +124,8 @@ class _Session:
         self._writer = writer
         self._control = control
         self._inbox = InboxReader(advancer.world, writer)
+        self._opened_at = 0
+        """Number of the commit that opened the turn; 0 of one that another worker opened."""
 
     async def run(self) -> None:
         resumed = self._writer.state.turn is not None
@@ -133,6 +136,7 @@ class _Session:
             if not await self._attempt(resumed=resumed):
                 break
             resumed = False
+            await self._drop_deltas()
             await self._writer.snapshot()
         await self._writer.flush()
         self._writer.check()
@@ -151,7 +155,16 @@ class _Session:
         await self._advancer.gate.cross(Point.TURN_OPENED)
         # Durable before the harness starts: one that kills its worker at once would else use up no budget, for ever.
         await self._writer.durable(landed)
+        self._opened_at = self._writer.state.seq
         return True
+
+    async def _drop_deltas(self) -> None:
+        """Free what the turns before the settled one showed; its own stays until the next is settled."""
+        # If it fails, or is left out here, the next turn's call frees this too; what a refusal means, the next commit
+        # finds out.
+        if self._opened_at:
+            with suppress(NotFound, Refused, WorldUnavailable):
+                await self._advancer.world.drop_deltas(self._writer.lease, self._opened_at)
 
     async def _attempt(self, *, resumed: bool) -> bool:
         """Carry the open turn on. True when it was settled and the session may go on to its next prompt."""
