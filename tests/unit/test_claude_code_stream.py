@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,14 +68,19 @@ def test_a_permission_request_tells_what_would_run() -> None:
     assert asked == Asked("r1", "t1", "Bash", {"command": "ls"})
 
 
-def test_a_rule_of_the_users_own_settings_is_told_apart() -> None:
-    request = {
-        "subtype": "can_use_tool",
-        "tool_name": "Bash",
-        "input": {},
-        "tool_use_id": "t1",
-        "matched_ask_rule": {"source": "projectSettings", "tool_name": "Bash"},
-    }
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"matched_ask_rule": {"source": "projectSettings", "tool_name": "Bash"}},
+        {
+            "matched_ask_rule": {"source": "flagSettings", "tool_name": "*"},
+            "decision_reason_rule_source": "projectSettings",
+        },
+    ],
+    ids=["for a tool", "for some of its calls"],
+)
+def test_a_rule_of_the_users_own_settings_is_told_apart(rule: dict[str, object]) -> None:
+    request = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "t1", **rule}
     asked = read(line(type="control_request", request_id="r1", request=request))
     assert isinstance(asked, Asked)
     assert asked.wanted_by_user

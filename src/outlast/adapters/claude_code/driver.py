@@ -23,6 +23,10 @@ MIRROR_S: Final = 20.0
 
 NOT_STARTED: Final = "This call may not run: the log does not say that it has begun in this attempt."
 OTHER_ARGUMENTS: Final = "This call may not run: its arguments are not those that the log let begin."
+WANTS_A_PERSON: Final = (
+    "This call did not run: a rule in the user's settings wants a person asked first, and nobody is here to ask. "
+    "Go on without it, and say what is left to do."
+)
 
 REFUSED: Final = "outlast lets nothing through"
 """What the gateway's refusals say: the provider has no part in them."""
@@ -144,6 +148,8 @@ class Driver:
             return NOT_STARTED
         if not _same(asked.arguments, self._dialogue.hooked.get(asked.call, {})):
             return OTHER_ARGUMENTS
+        if asked.wanted_by_user:
+            return WANTS_A_PERSON
         try:
             async with asyncio.timeout(MIRROR_S):
                 await self._mirrored.wait()

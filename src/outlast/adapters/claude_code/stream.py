@@ -165,13 +165,14 @@ def _asked(said: Json) -> Asked | Other:
     if request.get("subtype") != "can_use_tool":
         return Other("control_request", str(request.get("subtype", "")))
     rule = cast("Json", request.get("matched_ask_rule") or {})
-    source = str(rule.get("source") or request.get("decision_reason_rule_source") or _FROM_FLAGS)
+    # A rule for some commands of a tool is named as the reason only; the rule that matched is then ours, for all tools.
+    sources = {rule.get("source"), request.get("decision_reason_rule_source")}
     return Asked(
         request=str(said["request_id"]),
         call=str(request["tool_use_id"]),
         name=str(request["tool_name"]),
         arguments=cast("Json", request.get("input") or {}),
-        wanted_by_user=source != _FROM_FLAGS,
+        wanted_by_user=bool(sources - {_FROM_FLAGS, None}),
     )
 
 
