@@ -273,9 +273,8 @@ def publish(
 def drop_deltas(transaction: Transaction, tenant: str, lease: Lease, before: int) -> bool:
     """Free a piece of what `Log.drop_deltas` frees, the oldest first; returns whether there may be more."""
     row = _held(transaction, tenant, lease)
-    # Below the session's own numbers lie another's deltas.
-    last = max(0, min(before, row.seq))
-    return len(transaction.rows(SQL["drop"], (row.at(0), row.at(last), PIECE))) == PIECE
+    piece = (row.at(0), row.at(min(before, row.seq)), PIECE)
+    return len(transaction.rows(SQL["drop"], piece)) == PIECE
 
 
 def _held(transaction: Transaction, tenant: str, lease: Lease) -> Row:
