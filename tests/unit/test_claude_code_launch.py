@@ -61,12 +61,13 @@ def test_a_project_cannot_lead_calls_past_the_gateway() -> None:
     assert pinned.items() >= SWITCHES.items()
 
 
-def test_the_token_stands_in_no_header_that_is_written_on_the_command_line() -> None:
+def test_the_token_stands_nowhere_on_the_command_line() -> None:
     headers = [
         settings(LAUNCH)["hooks"][name][0]["hooks"][0]["headers"] for name in ("PreToolUse", "PostToolUse")
     ]
     assert all(header == {"Authorization": f"Bearer ${TOKEN_VARIABLE}"} for header in headers)
     assert DOOR.token not in json.dumps(mcp_config(LAUNCH))
+    assert all(DOOR.token not in word for word in argv(LAUNCH, resume=False))
 
 
 def test_the_hello_is_sent_by_a_python_that_reads_nothing_of_the_project() -> None:
@@ -91,7 +92,8 @@ def test_the_environment_keeps_what_is_the_users_and_drops_what_is_not() -> None
     env = environment(LAUNCH, inherited, go_on=False)
     assert (env["PATH"], env["GOPATH"], env["HTTPS_PROXY"]) == ("/bin", "/go", "http://proxy:3128")
     assert env["HOME"] == "/home/u"
-    assert env["ANTHROPIC_API_KEY"] == DOOR.token
+    assert env["ANTHROPIC_API_KEY"] == ""
+    assert env[TOKEN_VARIABLE] == DOOR.token
     assert "OUTLAST_WORLD" not in env
     assert "CLAUDECODE" not in env
     assert env["CLAUDE_CODE_SIMPLE"] == ""

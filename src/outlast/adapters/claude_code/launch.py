@@ -47,7 +47,8 @@ SWITCHES: Final[Mapping[str, str]] = {
 }
 _ELSEWHERE: Final = (
     "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_UNIX_SOCKET", "CLAUDE_CODE_SIMPLE",
-    "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS", "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD", "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_GATEWAY", "CLAUDE_CODE_USE_MANTLE", "CLAUDE_CODE_USE_VERTEX",
 )  # fmt: skip
 """Variables that would lead model calls past the gateway, or hooks away: emptied."""
 _FOREIGN: Final = ("ANTHROPIC_", "CLAUDE", "OUTLAST_")
@@ -110,6 +111,8 @@ def settings(launch: Launch) -> Mapping[str, Any]:
     """The settings given on the command line."""
     return {
         "disableAllHooks": False,
+        # Command lines are for every user of the machine to read: the token stands in the environment only.
+        "apiKeyHelper": f"printenv {TOKEN_VARIABLE}",
         "permissions": {"ask": ["*"], "defaultMode": "default"},
         "env": {**_gateway_env(launch), **SWITCHES},
         "hooks": {
@@ -167,6 +170,7 @@ def environment(launch: Launch, inherited: Mapping[str, str], *, go_on: bool) ->
         **kept,
         **_gateway_env(launch),
         **SWITCHES,
+        TOKEN_VARIABLE: launch.door.token,
         "NO_PROXY": near,
         "no_proxy": near,
         "HOME": str(launch.tool_home or launch.home),
@@ -186,9 +190,8 @@ def _gateway_env(launch: Launch) -> dict[str, str]:
     return {
         **dict.fromkeys(_ELSEWHERE, ""),
         "CLAUDE_CONFIG_DIR": str(launch.home / CONFIG),
-        "ANTHROPIC_API_KEY": launch.door.token,
+        "ANTHROPIC_API_KEY": "",
         "ANTHROPIC_BASE_URL": launch.door.base_url,
-        TOKEN_VARIABLE: launch.door.token,
         "NO_PROXY": near,
         "no_proxy": near,
     }
