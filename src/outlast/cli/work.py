@@ -28,7 +28,7 @@ __all__ = ["work", "worker_argv"]
 @click.option(
     "--concurrency", type=click.IntRange(1, 1000), help="Sessions at once, in place of the setting."
 )
-@click.option("--name", default="", help="A name for this worker, unique among those that live.")
+@click.option("--name", default="", help="What the id of this worker begins with.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="Drain when standard input ends.")
 @shared
 def work(
@@ -50,7 +50,7 @@ def work(
     On SIGTERM it claims nothing more, lets turns go on for `drain_s` seconds, then hands them over; on a second one,
     and on Ctrl-C, it hands over at once. Handing over costs no finished call.
     """
-    wish = WorkerWish(agents, only, name or new_id("worker"), concurrency, until_idle, until_eof)
+    wish = WorkerWish(agents, only, name, concurrency, until_idle, until_eof)
 
     def body() -> int:
         supervision = claim_supervision(os.environ)

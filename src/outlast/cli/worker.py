@@ -15,7 +15,6 @@ from outlast.cli.late_gateway import open_late_gateway
 from outlast.cli.machine import machine_id
 from outlast.cli.options import Setup
 from outlast.cli.wishes import WorkerWish
-from outlast.ids import new_id
 from outlast.worker import Worker, WorkerConfig, open_worker
 
 
@@ -31,7 +30,7 @@ async def serve(setup: Setup, wish: WorkerWish) -> int:
         supervision=wish.supervision,
         clock=setup.clock,
         only=wish.only,
-        name=wish.name or new_id("worker"),
+        name=wish.name,
     )
     # From here on a signal ends the worker in good order, also one that comes before it is ready.
     with anyio.open_signal_receiver(*_signals()) as signals:

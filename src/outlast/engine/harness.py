@@ -37,6 +37,7 @@ class SupervisedProcesses:
     ) -> AsyncGenerator["HarnessProcess"]:
         """Start `argv`; when the context ends, it and all it started are dead."""
         command = pid_namespace_argv(argv) if await self.pid_namespace() else list(argv)
+        self.lock_dir.mkdir(parents=True, exist_ok=True, mode=0o700)  # who tidies up may have removed it
         lock = self.lock_dir / new_id("attempt")
         async with await start_supervised(
             command, lock=lock, ttl_s=self.ttl_s, env=env, cwd=cwd, within=self.within

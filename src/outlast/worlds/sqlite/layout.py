@@ -52,6 +52,25 @@ class Files:
         """What a person calls the World."""
         return f"sqlite:{self.database}"
 
+    def identity(self) -> tuple[int, int]:
+        """Which file the database is now; (0, 0) if there is none."""
+        try:
+            found = os.stat(self.database)  # noqa: PTH116 it is on the path of every commit
+        except FileNotFoundError:
+            return 0, 0
+        return found.st_dev, found.st_ino
+
+    def check_identity(self, opened: tuple[int, int]) -> None:
+        """Return if the database is still the file that was opened: what is written to another is written to nowhere.
+
+        Raises:
+            WorldUnavailable
+        """
+        if self.identity() != opened:
+            raise WorldUnavailable(
+                world=self.name, reason="its file was removed or replaced while it was open"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Access:

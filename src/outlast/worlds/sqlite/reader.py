@@ -47,6 +47,7 @@ class Reader:
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._identity = files.identity()
         self.closed = False
         self._ended = [asyncio.Event() for _ in range(THREADS)]
         for ended in self._ended:
@@ -103,6 +104,7 @@ class Reader:
             pass  # the loop is closed: nobody waits any more
 
     def _answer(self, database: Database, job: _Job[T]) -> T:
+        self._files.check_identity(self._identity)
         database.execute("begin")
         try:
             return job.call(Query(database, self._files.name, self._now()))

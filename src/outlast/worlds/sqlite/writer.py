@@ -49,7 +49,14 @@ WAL_LIMIT: Final = 16 * 1024 * 1024
 """Bytes to which a WAL that grew is cut when it is begun anew."""
 
 
-_SHARED: Final = (apsw.IOError, apsw.BusyError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError)
+_SHARED: Final = (
+    apsw.IOError,
+    apsw.BusyError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.CantOpenError,
+    WorldUnavailable,
+)
 """Failures of the file and not of a job: writing the jobs one by one would only repeat them."""
 
 
@@ -109,6 +116,7 @@ class Writer:
         self._mutex = Mutex(files.lock)
         self._database = database
         self._full = True
+        self._identity = files.identity()
         self._suspect = False
         threading.Thread(target=self._run, name="outlast-sqlite-writer", daemon=True).start()
 
@@ -255,6 +263,7 @@ class Writer:
             except OutlastError as error:
                 job.error = error
         self._database.execute("commit")
+        self._files.check_identity(self._identity)
         return frozenset(transaction.told)
 
     def _carry_over(self) -> None:
