@@ -60,7 +60,7 @@ class WorkerConfig:
     only: str | None = None
     """Advance this session and no other."""
     name: str = ""
-    """What its id begins with; the rest is random."""
+    """Its id, by default a fresh one. Never one that was used before: its row would keep the leases of the dead alive."""
 
     @property
     def locks(self) -> Path:
@@ -330,8 +330,7 @@ async def open_worker(
 ) -> AsyncGenerator[Worker]:
     """A worker under its leases. When the context ends they are given back."""
     config.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Never the same twice: under the name of a dead worker, a new one's row would keep the dead one's leases alive.
-    config = replace(config, name=new_id(config.name or "worker"))
+    config = config if config.name else replace(config, name=new_id("worker"))
     holder = "" if config.supervision is None else str(Holder(host_id(), config.supervision.lock.name))
     liveness = world.open_liveness()
     row = WorkerRow(config.name, holder, 0.0)

@@ -1,44 +1,31 @@
 """What somebody may do to files and names beneath a worker."""
 
-import asyncio
+import os
 from pathlib import Path
-from typing import cast
 
+import anyio
+import msgspec
 import pytest
 
-from outlast.adapter import Gateway
+from outlast.cli.argv import worker_argv
 from outlast.clock import SystemClock
-from outlast.codec import encode_records
 from outlast.engine.harness import SupervisedProcesses
 from outlast.engine.keeper import Keeper
 from outlast.errors import WorldUnavailable
-from outlast.records import FORMAT, AttemptOpened
-from outlast.worker import WorkerConfig, open_worker
-from outlast.world import Takeover, WorkerOffer, WorkerRow
-from outlast.worlds.memory import open_memory
 from outlast.worlds.sqlite import open_sqlite
-from tests.unit.engine_desk import LIMIT_S, agent_of, opened, say
-
-NO_GATEWAY = cast("Gateway", None)
+from tests.unit.engine_desk import agent_of, opened, say
 
 
-async def test_a_worker_that_is_started_again_under_its_name_takes_over_what_it_held(tmp_path: Path) -> None:
-    agent = agent_of([say("hi")])
-    async with open_memory() as world:
-        session = await opened(world, agent)
-        world.open_liveness().renew(WorkerRow("daily", "", 0.0), 0.2)
-        offer = WorkerOffer("daily", frozenset({agent.name}), FORMAT)
-        first = AttemptOpened("daily", "here", {}, 0.0)
-        assert await world.claim(offer, Takeover(encode_records([first]), 1, FORMAT)) is not None
-        # The first one is dead now, and its lease runs out.
-        config = WorkerConfig(tmp_path, lease_s=2.0, kill_grace_s=0.0, name="daily")
-        async with open_worker(world, {agent.name: agent}, NO_GATEWAY, config) as worker:
-            assert worker.id.startswith("daily-")
-            task = asyncio.get_running_loop().create_task(worker.work())
-            async with asyncio.timeout(LIMIT_S):
-                assert (await session.result(1)).status == "done"
-            worker.drain()
-            await task
+async def test_a_worker_that_is_started_again_under_its_name_is_another_worker(tmp_path: Path) -> None:
+    """Under the id of a dead one its row would keep the dead one's leases alive, and their turns waiting for ever."""
+    argv = worker_argv("--world", f"sqlite:{tmp_path}/world.db", "--name", "daily", "--until-idle", "--json")
+    env = {**os.environ, "OUTLAST_DATA_DIR": str(tmp_path / "data")}
+    ids: list[str] = []
+    for _ in range(2):
+        ran = await anyio.run_process(argv, env=env, cwd=tmp_path)
+        ids.append(msgspec.json.decode(ran.stdout.splitlines()[0])["worker"])
+    assert all(one.startswith("daily-") for one in ids)
+    assert ids[0] != ids[1]
 
 
 @pytest.mark.parametrize("replaced", [False, True])

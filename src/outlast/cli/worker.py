@@ -15,6 +15,7 @@ from outlast.cli.late_gateway import open_late_gateway
 from outlast.cli.machine import machine_id
 from outlast.cli.options import Setup
 from outlast.cli.wishes import WorkerWish
+from outlast.ids import new_id
 from outlast.worker import Worker, WorkerConfig, open_worker
 
 
@@ -30,7 +31,7 @@ async def serve(setup: Setup, wish: WorkerWish) -> int:
         supervision=wish.supervision,
         clock=setup.clock,
         only=wish.only,
-        name=wish.name,
+        name=new_id(wish.name or "worker"),  # a name that was used before would hold what its dead held
     )
     # From here on a signal ends the worker in good order, also one that comes before it is ready.
     with anyio.open_signal_receiver(*_signals()) as signals:

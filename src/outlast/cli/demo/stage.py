@@ -29,6 +29,8 @@ class Player:
     process: "subprocess.Popen[bytes]"
     pid: int
     """Of the worker itself."""
+    worker: str
+    """Its id."""
 
 
 @dataclass
@@ -60,10 +62,16 @@ class Stage:
         if not said:
             text = (self.directory / f"{name}.log").read_text(errors="replace")[-2000:]
             raise HarnessError(harness="a demo worker", reason=f"it did not start: {text}")
-        player = Player(name, process, int(msgspec.json.decode(said)["pid"]))
+        told = msgspec.json.decode(said)
+        player = Player(name, process, int(told["pid"]), str(told["worker"]))
         self.players[name] = player
         self._mark()
         return player
+
+    def name_of(self, worker: str) -> str:
+        """What the demo calls the worker with this id."""
+        known = [*self.players.values(), *self.dead]
+        return next((player.name for player in known if player.worker == worker), worker)
 
     def kill(self, name: str) -> float:
         """SIGKILL a worker. Returns when, on the clock that never jumps."""

@@ -55,7 +55,7 @@ class Director:
     def _remember(self, event: Event) -> None:
         match event.kind:
             case "attempt.opened":
-                self._worker = str(event.facts.get("worker", ""))
+                self._worker = self.stage.name_of(str(event.facts.get("worker", "")))
             case "call.opened":
                 self._names[event.call] = event.name
                 self._kinds[event.call] = str(event.facts.get("kind", ""))
