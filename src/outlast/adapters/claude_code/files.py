@@ -1,12 +1,15 @@
 """The session's files of Claude Code in one attempt: rebuilt from the mirror, brought up to the log, mirrored on."""
 
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
+import anyio
 import msgspec
 
 from outlast.adapter import Attempt, ToolResult
@@ -21,6 +24,10 @@ from outlast.errors import HarnessError
 from outlast.fold import CallState
 from outlast.ids import stable_uuid
 from outlast.recovery import Run
+
+KEPT_BYTES: Final = 16 * 1024 * 1024
+"""Of one result that Claude Code has put into a file of its own."""
+_KEPT: Final = re.compile(r"/tool-results/([A-Za-z0-9_-][A-Za-z0-9._-]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +222,30 @@ class SessionFiles:
         for path, lines in files.items():
             target = _below(home, path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            fit = materialised(lines) if path.endswith(".jsonl") else lines
-            target.write_text("".join(f"{line}\n" for line in fit), encoding="utf-8")
+            whole = [f"{line}\n" for line in materialised(lines)] if path.endswith(".jsonl") else lines
+            target.write_text("".join(whole), encoding="utf-8")
 
     async def mirror(self, path: str, lines: Sequence[str], *, durable: bool = False) -> None:
         """Record what the harness has appended to one of its files."""
+        for kept in {found for line in lines for found in _KEPT.findall(line)}:
+            await self._mirror_kept(kept)
         position = self._counts.get(path, 0)
         self._counts[path] = position + len(lines)
         await self._attempt.mirror(path, position, lines, durable=durable)
+
+    async def _mirror_kept(self, name: str) -> None:
+        """Record a file that holds a result too large for a request: the model may look at it later."""
+        path = f"{self._path.removesuffix('.jsonl')}/tool-results/{name}"
+        if path in self._counts:
+            return
+        try:
+            data = await anyio.Path(self._attempt.places.home, path).read_bytes()
+        except OSError:  # a text that only looks like the name of one
+            return
+        if len(data) <= KEPT_BYTES:
+            text = data.decode(errors="replace")
+            self._counts[path] = 1
+            await self._attempt.mirror(path, 0, [text])
 
     def has_prompt(self, lines: Sequence[str]) -> bool:
         """Whether these transcript lines hold the prompt of this turn."""
