@@ -243,8 +243,10 @@ class Stage:
 
     async def kept(self, *, lost_answers: int = 0, twins: bool = False, session: str = "s") -> None:
         """Every promise holds of the session, and nothing of it runs any more."""
-        assert broken(await self.evidence(session), lost_answers=lost_answers, twins=twins) == []
-        assert await left_behind(self.home(session)) == []
+        faults = broken(await self.evidence(session), lost_answers=lost_answers, twins=twins)
+        left = await left_behind(self.home(session))
+        assert not faults, "\n".join(faults)
+        assert not left, f"processes are left behind: {left}"
 
     def leave(self) -> None:
         """End every victim that is left."""

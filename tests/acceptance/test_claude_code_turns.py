@@ -41,13 +41,15 @@ async def test_a_turn_with_tools_of_every_policy_ends_done_and_another_worker_ta
                 use("charge", mark="a"), use("look", mark="b"), use("pay", mark="c"), use("book", mark="d"),
                 use("refuse", mark="e"), bash(effect_command("s", "f")), bash("ls"),
             )),
-            Step(text="And a file.", tools=(write("notes.txt", "n\n"),)),
+            Step(text="And a file.", tools=(write("notes.txt", "n\n"), bash('printf %s "$HOME" > home.txt'))),
             *says("That was the first."),
         ],
         "second": says("That was the second."),
     }  # fmt: skip
     async with staged(tmp_path, script) as stage:
         (stage.shop / "CLAUDE.md").write_text("The owner is called Rosalind.")
+        (tmp_path / "user" / ".claude").mkdir()
+        (tmp_path / "user" / ".claude" / "CLAUDE.md").write_text("The user is called Orlando.")
         first = await stage.finish(await stage.send(prompt("first")))
         assert str(first) == "That was the first."
         assert (stage.shop / "notes.txt").read_text() == "n\n"
@@ -61,6 +63,8 @@ async def test_a_turn_with_tools_of_every_policy_ends_done_and_another_worker_ta
         await stage.kept()
         bodies = [stage.models.find_body(one.n) or b"" for one in stage.requests()]
         assert all(b"Rosalind" in body for body in bodies), "the project's instructions are kept"
+        assert all(b"Orlando" in body for body in bodies), "the user's instructions are kept"
+        assert (stage.shop / "home.txt").read_text() == str(tmp_path / "user"), "tools have the user's HOME"
         frames = [{**msgspec.json.decode(body), "messages": 0, "metadata": 0} for body in bodies]
         assert all(frame == frames[0] for frame in frames), "the provider's cache of the prompt holds"
 

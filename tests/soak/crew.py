@@ -103,10 +103,17 @@ class Crew:
         return ", ".join(f"{number} {way}" for way, number in count.most_common())
 
     async def keep(self, mean_s: float, on_trouble: Callable[[str], None]) -> None:
-        """Kill and replace until cancelled."""
+        """Kill and replace until cancelled. One worker at least is left to go on."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._replace, on_trouble)
+            while True:
+                await anyio.sleep(self.rng.expovariate(1 / mean_s))
+                if len(self.alive) > 1:
+                    await self.strike()
+
+    async def _replace(self, on_trouble: Callable[[str], None]) -> None:
         while True:
-            await anyio.sleep(self.rng.expovariate(1 / mean_s))
-            await self.strike()
+            await anyio.sleep(0.1)
             for victim in [one for one in self.alive.values() if one.process.poll() is not None]:
                 on_trouble(f"{victim.name} ended by itself, see {victim.errors}")
                 del self.alive[victim.name]
