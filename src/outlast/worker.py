@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from outlast.adapter import Agent, Gateway, Places
+from outlast.adapter import Agent, Gateway
 from outlast.clock import Clock, SystemClock
 from outlast.codec import encode_records
 from outlast.engine.attempt import Surroundings
@@ -23,7 +23,8 @@ from outlast.engine.deadlines import Supervision
 from outlast.engine.harness import SupervisedProcesses
 from outlast.engine.keeper import Keeper
 from outlast.engine.pidns import can_use_pid_namespace
-from outlast.engine.proof import Holder, host_id, prove_dead, watch_death
+from outlast.engine.places import is_ours, make_places, places_of
+from outlast.engine.proof import Holder, host_id, prove_dead, sweep_locks, watch_death
 from outlast.engine.turn import KILL_GRACE_S, Advancer, Control
 from outlast.errors import WorldUnavailable
 from outlast.fold import SessionState
@@ -36,6 +37,8 @@ POLL_S: Final = 1.0
 """How often ready sessions are looked for when no hint comes."""
 STOP_S: Final = 10.0
 """How long the end of a worker waits for what does not end."""
+LOCKS_KEPT_S: Final = 24 * 3600.0
+"""How long a lock proves a death: by then every lease of the dead has long run out."""
 
 log = logging.getLogger("outlast.worker")
 
@@ -60,7 +63,7 @@ class WorkerConfig:
     only: str | None = None
     """Advance this session and no other."""
     name: str = ""
-    """Its id, by default a fresh one. Never one that was used before: its row would keep the leases of the dead alive."""
+    """Its id, by default a fresh one. Never one used before: its row would keep the leases of the dead alive."""
 
     @property
     def locks(self) -> Path:
@@ -264,9 +267,9 @@ class Worker:
             config.locks, self._keeper, config.lease_s, self._has_pid_namespaces, within
         )
         made: list[Path] = []
-        make = partial(_make, made=made, workspace=_is_ours(state))
+        make = partial(make_places, made=made, workspace=is_ours(state))
         try:
-            yield Surroundings(self._gateway, processes, _places(config.data, state), make)
+            yield Surroundings(self._gateway, processes, places_of(config.data, state), make)
         finally:
             for scratch in made:
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -346,11 +349,25 @@ async def open_worker(
         async with keeper:
             worker = Worker(world, agents, gateway, config, keeper)
             found.append(worker)
+            await _forget_locks(world, config.locks)
             yield worker
     finally:
         with anyio.move_on_after(STOP_S, shield=True):
             await anyio.to_thread.run_sync(_retire, world, config.name, abandon_on_cancel=True)
             await anyio.to_thread.run_sync(liveness.close, abandon_on_cancel=True)
+
+
+async def _forget_locks(world: World, locks: Path) -> None:
+    """Remove the locks of those who died here long ago; each worker and each attempt leaves one."""
+
+    async def named() -> list[str]:
+        return [row.holder.rpartition("/")[2] for row in await world.workers()]
+
+    try:
+        # The machine's own clock dates files, whatever clock the worker is given.
+        await sweep_locks(locks, older_than_s=LOCKS_KEPT_S, keep=named, clock=SystemClock())
+    except WorldUnavailable:
+        return  # the next worker does it
 
 
 def _retire(world: World, name: str) -> None:
@@ -366,25 +383,3 @@ def _retire(world: World, name: str) -> None:
 def _lose(found: list[Worker], cause: str) -> None:
     for worker in found:
         worker.lose(cause)
-
-
-def _places(data: Path, state: SessionState) -> Places:
-    opened = state.opened
-    cwd = Path(opened.cwd) if opened is not None and opened.cwd else data / "workspaces" / state.session
-    home = Path(opened.home) if opened is not None and opened.home else data / "homes" / state.session
-    return Places(cwd, home, data / "scratch" / f"{state.session}.{state.fence}")
-
-
-def _is_ours(state: SessionState) -> bool:
-    """The session works in a directory that the worker makes for it, not in a user's own."""
-    return state.opened is None or not state.opened.cwd
-
-
-def _make(places: Places, *, made: list[Path], workspace: bool) -> None:
-    """Make the directories of an attempt, `workspace` among them; `made` is told which one ends with it."""
-    made.append(places.scratch)
-    if workspace:
-        places.cwd.mkdir(parents=True, exist_ok=True)
-    places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    shutil.rmtree(places.scratch, ignore_errors=True)
-    places.scratch.mkdir(parents=True, mode=0o700)

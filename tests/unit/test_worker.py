@@ -1,0 +1,83 @@
+"""What a worker leaves, and what it does not: locks, leases, troubles."""
+
+import os
+import time
+from pathlib import Path
+from typing import cast
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from outlast.adapter import Gateway
+from outlast.clock import SystemClock
+from outlast.engine.proof import host_id
+from outlast.errors import WorldFull
+from outlast.testing.world_contract.blocks import opened
+from outlast.worker import LOCKS_KEPT_S, WorkerConfig, open_worker
+from outlast.world import Claim, Takeover, WorkerOffer, WorkerRow
+from outlast.worlds.memory import MemoryStore, MemoryWorld, open_memory
+
+NO_GATEWAY = cast("Gateway", None)
+
+
+def _dead_lock(locks: Path, name: str, age_s: float) -> Path:
+    lock = locks / name
+    lock.write_text('{"pid": 1, "start": 1, "within": "", "dead": true}')
+    died = time.time_ns() - int(age_s * 1e9)
+    os.utime(lock, ns=(died, died))
+    return lock
+
+
+async def test_the_locks_of_the_long_dead_are_removed_unless_a_worker_is_known_by_them(
+    tmp_path: Path,
+) -> None:
+    config = WorkerConfig(tmp_path)
+    config.locks.mkdir()
+    long_dead = _dead_lock(config.locks, "attempt-a", LOCKS_KEPT_S + 60)
+    just_dead = _dead_lock(config.locks, "attempt-b", 60)
+    named = _dead_lock(config.locks, "worker-c", LOCKS_KEPT_S + 60)
+    async with open_memory() as world:
+        world.open_liveness().renew(WorkerRow("c", f"{host_id()}/worker-c", 0.0), 60.0)
+        async with open_worker(world, {}, NO_GATEWAY, config):
+            assert (long_dead.exists(), just_dead.exists(), named.exists()) == (False, True, True)
+
+
+async def test_a_worker_that_is_cancelled_gives_its_leases_back(tmp_path: Path) -> None:
+    async with open_memory() as world:
+        with anyio.CancelScope() as scope:
+            async with open_worker(world, {}, NO_GATEWAY, WorkerConfig(tmp_path)) as worker:
+                assert [row.worker for row in await world.workers()] == [worker.id]
+                scope.cancel()
+                await worker.work()
+        assert await world.workers() == []
+
+
+class FullWorld(MemoryWorld):
+    """Can be read, and takes nothing, for very long."""
+
+    def __init__(self, enough: int) -> None:
+        super().__init__(MemoryStore(SystemClock()))
+        self.left = enough
+        self.asked_enough = anyio.Event()
+
+    async def claim(self, offer: WorkerOffer, takeover: Takeover) -> Claim | None:
+        self.left -= 1
+        if self.left == 0:
+            self.asked_enough.set()
+        raise WorldFull(world=self.name, reason="the disk is full")
+
+
+async def test_a_world_that_is_full_for_days_ends_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlast.worker.POLL_S", 0.0)
+    world = FullWorld(enough=1_100)  # two cannot be raised to that and be a float
+    await opened(world, "s")
+    config = WorkerConfig(tmp_path)
+    async with open_worker(world, {}, NO_GATEWAY, config) as worker, anyio.create_task_group() as tasks:
+        tasks.start_soon(worker.work)
+        with anyio.fail_after(20):
+            await world.asked_enough.wait()
+        worker.drain()
+    assert not worker.lost
