@@ -30,7 +30,7 @@ class Talk:
     """A harness that talks: every request is the conversation so far."""
 
     name = "talk"
-    abilities = Abilities("all", can_supply=True)
+    abilities = Abilities("all")
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts

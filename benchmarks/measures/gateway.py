@@ -59,7 +59,7 @@ class Asking:
     """A harness that is the client: another process, told what to ask line by line."""
 
     name = "asking"
-    abilities = Abilities("all", can_supply=True)
+    abilities = Abilities("all")
 
     def __init__(self, model_url: str, orders: Sequence[tuple[str, int]]) -> None:
         self._model_url = model_url

@@ -56,8 +56,6 @@ class Abilities:
 
     can_rerun: Literal["none", "one", "all"] = "all"
     """How many calls that the harness runs itself it can be made to run again without asking the model."""
-    can_supply: bool = True
-    """It can be given a result for a call that it has not finished."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class Scripted:
         self._script = list(script)
         self._model = model or _words
         self._built_ins = dict(built_ins or {})
-        self._abilities = abilities or Abilities("all", can_supply=True)
+        self._abilities = abilities or Abilities("all")
 
     @property
     def name(self) -> str:

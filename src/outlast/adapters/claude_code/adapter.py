@@ -43,7 +43,7 @@ class ClaudeCode:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("one", can_supply=True)
+        return Abilities("one")
 
     def versions(self) -> Mapping[str, str]:
         return {"claude-code": installed(self.program).version}
