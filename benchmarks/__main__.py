@@ -31,10 +31,12 @@ NAMES = [measure.name for measure in MEASURES]
     help="On the disk that is to be measured.",
 )
 def main(only: tuple[str, ...], directory: Path, world: str, *, quick: bool) -> None:
-    """Measure outlast on this machine; exit 1 when a measurement failed to run. A missed target is a figure, no failure."""
+    """Measure outlast on this machine; exit 1 when a measurement failed to run. A missed target is no failure."""
     directory.mkdir(parents=True, exist_ok=True)
     machine = facts(directory.resolve())
-    chosen = [measure for measure in MEASURES if (not only or measure.name in only) and world in measure.worlds]
+    chosen = [
+        measure for measure in MEASURES if (not only or measure.name in only) and world in measure.worlds
+    ]
     rows: list[Row] = []
     failed: list[str] = []
     for measure in chosen:
@@ -53,7 +55,9 @@ def main(only: tuple[str, ...], directory: Path, world: str, *, quick: bool) -> 
 
 
 def _run(measure: Measure, directory: Path, world: str, *, quick: bool) -> list[Row]:
-    with tempfile.TemporaryDirectory(prefix=f"{measure.name}-", dir=directory, ignore_cleanup_errors=True) as fresh:
+    with tempfile.TemporaryDirectory(
+        prefix=f"{measure.name}-", dir=directory, ignore_cleanup_errors=True
+    ) as fresh:
         gc.collect()
         return list(asyncio.run(_measured(measure, Bench(Path(fresh), world, quick))))
 

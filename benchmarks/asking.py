@@ -28,7 +28,11 @@ class Client:
             "stream": True,
             "messages": [{"role": "user", "content": text}],
         }
-        headers = {"content-type": "application/json", "x-api-key": self._token, "anthropic-version": "2023-06-01"}
+        headers = {
+            "content-type": "application/json",
+            "x-api-key": self._token,
+            "anthropic-version": "2023-06-01",
+        }
         began_s, first_s, frames = time.perf_counter(), 0.0, 0
         self._connection.request("POST", "/v1/messages", json.dumps(request), headers)
         response = self._connection.getresponse()

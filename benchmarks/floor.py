@@ -47,7 +47,9 @@ def open_floor(directory: Path) -> Iterator[Floor]:
     try:
         database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = full")
-        database.execute("create table if not exists body (number integer primary key, bytes blob not null) strict")
+        database.execute(
+            "create table if not exists body (number integer primary key, bytes blob not null) strict"
+        )
         yield Floor(database)
     finally:
         database.close()

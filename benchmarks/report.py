@@ -21,8 +21,15 @@ def show(rows: Sequence[Row], machine: Mapping[str, str], console: Console) -> N
     table = Table(*COLUMNS, box=None, pad_edge=False, collapse_padding=True)
     for row in rows:
         table.add_row(
-            Text(row.name), row.world, _figure(row.value), row.unit, _figure(row.floor), _figure(row.ratio),
-            row.target, _met(row.met), row.spread,
+            Text(row.name),
+            row.world,
+            _figure(row.value),
+            row.unit,
+            _figure(row.floor),
+            _figure(row.ratio),
+            row.target,
+            _met(row.met),
+            row.spread,
         )
     console.print(table)
     for row in rows:

@@ -31,7 +31,7 @@ class Moments:
 def returning(result: Callable[[], str], policy: Policy, moments: Moments | None = None) -> Tool:
     """A tool `work` that returns a text at once."""
 
-    async def work(io: ToolIO) -> str:
+    async def work(io: ToolIO) -> str:  # noqa: ARG001 - every tool is given io
         if moments is not None:
             moments.began.append(time.perf_counter())
         return result()
@@ -68,7 +68,10 @@ async def carry(bench: Bench, world: World, agent: Agent, sessions: Sequence[str
         session = await Session.open(world, name, agent=agent)
         await session.send("go")
     config = WorkerConfig(bench.directory / "data", concurrency=max(1, len(sessions)))
-    async with gateway_for_nothing() as gateway, open_worker(world, {agent.name: agent}, gateway, config) as worker:
+    async with (
+        gateway_for_nothing() as gateway,
+        open_worker(world, {agent.name: agent}, gateway, config) as worker,
+    ):
         began = time.perf_counter()
         await worker.work(until_idle=True)
         return time.perf_counter() - began

@@ -53,7 +53,7 @@ class Ear:
         self.path = path
         self._heard: asyncio.Queue[Began] = asyncio.Queue()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
+        self._socket.setblocking(False)  # noqa: FBT003 - the library's own signature
         self._socket.bind(str(path))
         asyncio.get_running_loop().add_reader(self._socket, self._hear)
 

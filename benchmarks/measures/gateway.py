@@ -115,13 +115,17 @@ async def gateway(bench: Bench) -> Sequence[Row]:
     orders += [("short", bench.times(40, 15))] * bench.times(5, 3)
     orders += [("paced", bench.times(4, 2))] * bench.times(5, 2) + [("flood", 1)] * bench.times(7, 3)
     clock = SystemClock()
-    async with spawn_models(script) as models, bench.open() as world, open_gateway(
-        upstream=Open(models.base_url), clock=clock
-    ) as ours:
+    async with (
+        spawn_models(script) as models,
+        bench.open() as world,
+        open_gateway(upstream=Open(models.base_url), clock=clock) as ours,
+    ):
         asking = Asking(models.base_url, orders)
         agent = Agent("asking", asking)
         turn = await (await Session.open(world, "asking", agent=agent)).send("go")
-        async with open_worker(world, {"asking": agent}, ours, WorkerConfig(bench.directory / "data")) as worker:
+        async with open_worker(
+            world, {"asking": agent}, ours, WorkerConfig(bench.directory / "data")
+        ) as worker:
             await worker.work(until_idle=True)
         outcome = await turn.result()
         if outcome.status != "done":
@@ -136,7 +140,9 @@ async def gateway(bench: Bench) -> Sequence[Row]:
 
 def _first(bench: Bench, pairs: Pairs) -> Row:
     blocks = [pairs[at : at + len(pairs) // 5 or 1] for at in range(0, len(pairs), len(pairs) // 5 or 1)]
-    added = [median([ours[0] for _, ours in block]) - median([bare[0] for bare, _ in block]) for block in blocks]
+    added = [
+        median([ours[0] for _, ours in block]) - median([bare[0] for bare, _ in block]) for block in blocks
+    ]
     value = median([ours[0] for _, ours in pairs]) - median([bare[0] for bare, _ in pairs])
     return Row(
         name=f"gateway: added to the first token, median of {len(pairs)}",

@@ -2,8 +2,9 @@
 
 Two `outlast work` processes under their supervisors share a World on disk. One of them advances a turn of short calls;
 after some calls, a number drawn at random, it gets SIGKILL. Measured is the time from before the signal to the
-beginning of the first call that the dead worker had not begun: its supervisor has proved it dead, the other has claimed
-the session, read its log, run the open call again and gone on. Then the dead worker is replaced and the next turn begun.
+beginning of the first call that the dead worker had not begun: its supervisor has proved it dead, the other has
+claimed the session, read its log, run the open call again and gone on. Then the dead worker is replaced and the next
+turn begun.
 """
 
 import asyncio
@@ -23,10 +24,10 @@ SEED = 1
 async def kill(bench: Bench) -> Sequence[Row]:
     """At most 0.5 s, the median of 200."""
     kills, draw = bench.times(200, 15), random.Random(SEED)
-    taken: list[float] = []
     async with bench.open() as world, crew(bench, "benchmarks.cast:steady", 2) as workers:
-        for number in range(kills):
-            taken.append(await _once(world, workers, f"kill-{number}", draw.randint(5, 25)))
+        taken = [
+            await _once(world, workers, f"kill-{number}", draw.randint(5, 25)) for number in range(kills)
+        ]
     value = median(taken)
     slowest = f"p95 {percentile(taken, 0.95):,.0f}, max {max(taken):,.0f}"
     return [

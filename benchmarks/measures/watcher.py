@@ -26,10 +26,11 @@ PAUSE_S = 0.005
 
 async def watcher(bench: Bench) -> Sequence[Row]:
     """At most 2 ms, the median."""
-    medians: list[tuple[float, float, float]] = []
     async with bench.open() as world:
-        for repeat in range(bench.times(5, 3)):
-            medians.append(await _watched(bench, world, f"watched-{repeat}", bench.times(200, 60)))
+        medians = [
+            await _watched(bench, world, f"watched-{repeat}", bench.times(200, 60))
+            for repeat in range(bench.times(5, 3))
+        ]
     acknowledged, begun, slow = (list(column) for column in zip(*medians, strict=True))
     value = median(acknowledged)
     return [
@@ -72,7 +73,11 @@ async def _watched(bench: Bench, world: World, name: str, commits: int) -> tuple
         await process.wait()
     await world.release(claim.lease)
     seen = [(int(seq), float(at_s)) for seq, at_s in (line.split() for line in said.decode().splitlines())]
-    waits = [((at_s - moments[seq][1]) * 1e3, (at_s - moments[seq][0]) * 1e3) for seq, at_s in seen if seq in moments]
+    waits = [
+        ((at_s - moments[seq][1]) * 1e3, (at_s - moments[seq][0]) * 1e3)
+        for seq, at_s in seen
+        if seq in moments
+    ]
     acknowledged = [wait for wait, _ in waits]
     return median(acknowledged), median([wait for _, wait in waits]), percentile(acknowledged, 0.99)
 
@@ -84,7 +89,8 @@ async def _claimed(world: World, name: str) -> Claim:
     liveness.renew(WorkerRow("bench", "", 0.0), 600.0)
     liveness.close()
     opened = encode_records([AttemptOpened("bench", at_s=time.monotonic())])
-    claim = await world.claim(WorkerOffer("bench", frozenset({"watched"}), FORMAT, only=name), Takeover(opened, 1, FORMAT))
+    offer = WorkerOffer("bench", frozenset({"watched"}), FORMAT, only=name)
+    claim = await world.claim(offer, Takeover(opened, 1, FORMAT))
     if claim is None:
         raise RuntimeError("the session could not be claimed")
     return claim
