@@ -1,4 +1,4 @@
-"""The failure matrix: whatever breaks, a built-in tool of the real Claude Code does not run without a durable intent."""
+"""The failure matrix: whatever breaks, a built-in tool of Claude Code does not run without a durable intent."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from outlast.adapter import Attempt
 from outlast.adapters.claude_code import ClaudeCode
 from outlast.gate import Point
 from outlast.gateway import Limits
-from outlast.records import CallOutcome, CallStarted, TurnParked
+from outlast.records import CallStarted, TurnParked
 from outlast.testing.faults import Spot
 from outlast.testing.models import Step
 from tests.acceptance.shop import MODEL, agent, effect_command, release
@@ -37,7 +37,6 @@ def spoil(stage: Stage, server: HookServer) -> None:
 async def not_run(stage: Stage) -> None:
     """The tool did nothing, and the turn is as sound as if it had been refused."""
     assert stage.effects().all() == []
-    assert not [one for one in await stage.of_kind(CallOutcome) if one.status == "ok" and one.lane == "tool"]
     await stage.kept()
 
 

@@ -1,10 +1,10 @@
 """Plays on the stage: one session carried through the deaths of its workers, and what must hold of it then."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from outlast.adapter import Agent
 from outlast.adapters.scripted import Scripted
@@ -64,7 +64,7 @@ async def play(
 
 
 async def _watch(world: World, session: str, seen: list[Event]) -> None:
-    async with aclosing(cast("AsyncGenerator[Event, None]", events(world, session, START))) as coming:
+    async with aclosing(events(world, session, START)) as coming:
         async for event in coming:
             seen.append(event)
             if event.kind == "turn.settled":
@@ -74,9 +74,7 @@ async def _watch(world: World, session: str, seen: list[Event]) -> None:
 async def read_from(world: World, session: str, cursor: str) -> list[Event]:
     """What a watcher sees who comes back with `cursor`, up to the end of the turn."""
     seen: list[Event] = []
-    async with aclosing(
-        cast("AsyncGenerator[Event, None]", events(world, session, Cursor.parse(cursor)))
-    ) as coming:
+    async with aclosing(events(world, session, Cursor.parse(cursor))) as coming:
         async for event in coming:
             seen.append(event)
             if event.kind == "turn.settled":

@@ -80,7 +80,7 @@ def test_a_permission_request_tells_what_would_run() -> None:
     ids=["for a tool", "for some of its calls"],
 )
 def test_a_rule_of_the_users_own_settings_is_told_apart(rule: dict[str, object]) -> None:
-    request = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "t1", **rule}
+    request: dict[str, object] = {"subtype": "can_use_tool", "tool_name": "Bash", "tool_use_id": "t1", **rule}
     asked = read(line(type="control_request", request_id="r1", request=request))
     assert isinstance(asked, Asked)
     assert asked.wanted_by_user

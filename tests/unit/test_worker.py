@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import cast
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from outlast.adapter import Gateway
