@@ -97,7 +97,10 @@ class SessionUnknown(NotFound):
 
 
 class BlobUnknown(NotFound):
-    text = "Session {session!r} names the bytes {blob!r}, but {world} does not hold them."
+    text = (
+        "Session {session!r} names the bytes {blob!r}, but {world} does not hold them. "
+        "Keep a copy of the World and report it."
+    )
 
 
 class TurnUnknown(NotFound):

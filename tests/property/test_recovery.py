@@ -35,7 +35,7 @@ SETS = list(product(POLICIES, POLICIES, POLICIES))
 declarations = st.none() | st.builds(
     Declared, of_type(Policy), of_type(OnDoubt), st.sampled_from([0.0, 5.0, 60.0])
 )
-abilities = st.builds(Abilities, st.sampled_from(["none", "one", "all"]), st.booleans())
+abilities = st.builds(Abilities, st.sampled_from(["none", "one", "all"]))
 
 
 def _turn(log: list[Commit]) -> TurnState:
