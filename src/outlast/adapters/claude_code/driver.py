@@ -61,12 +61,19 @@ class Driver:
                 for task in beside:
                     task.cancel()
         if self._end is None:
-            status = await self._process.wait()
+            how = await self._how_it_ended()
             raise HarnessError(
-                harness="Claude Code",
-                reason=f"it ended with exit status {status} before its turn. {self._process.errors()}",
+                harness="Claude Code", reason=f"it {how} before its turn. {self._process.errors()}"
             )
         return _result(self._end)
+
+    async def _how_it_ended(self) -> str:
+        """What has become of a process that says nothing more; one that lives on is killed with the attempt."""
+        try:
+            async with asyncio.timeout(CLOSING_S):
+                return f"ended with exit status {await self._process.wait()}"
+        except TimeoutError:
+            return "closed its output and did not end"
 
     async def _read(self, tasks: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
