@@ -32,6 +32,8 @@ class InboxReader:
         self._seen: set[str] = set()
         self.cancels: list[str] = []
         """Cancels of the open turn; consumed by the commit that settles it."""
+        self.steers_wait = False
+        """At the last look that left steers where they are, there were some."""
 
     async def read(
         self,
@@ -44,11 +46,15 @@ class InboxReader:
 
         Without an attempt steers become prompts; `leave_steers` leaves them to the attempt that comes.
         """
+        self.steers_wait = False
         for new in await patiently(lambda: self._world.inputs(self._writer.state.session)):
-            if new.id in self._seen:
+            if new.id in self._seen and not leave_steers:
                 continue
             value = self._decode(new)
             if leave_steers and isinstance(value, Steer):
+                self.steers_wait = True
+                continue
+            if new.id in self._seen:
                 continue
             self._seen.add(new.id)
             self._handle(new, value, attempt, context)

@@ -45,6 +45,8 @@ PROVIDER_RETRY_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Pause before the next attempt after the model provider failed, by how often it did so in a row."""
 STUBBORN_S: Final = 5.0
 """How long an ending attempt waits for tools that do not let themselves be cancelled."""
+HOLD_S: Final = 0.25
+"""How often a session that is held through a pause is looked at: a cancel ends the pause, a hand-over too."""
 HANDED_OVER: Final = "handed over"
 
 OpenSurroundings = Callable[[SessionState, Agent], AbstractAsyncContextManager[Surroundings]]
@@ -139,9 +141,20 @@ class _Session:
             await self._drop_deltas()
             await self._writer.snapshot()
         await self._writer.flush()
+        await self._keep_the_pause()
         self._writer.check()
         await self._advancer.release(self._writer.lease)
         await self._advancer.gate.cross(Point.RELEASED)
+
+    async def _keep_the_pause(self) -> None:
+        """Hold the session until the next attempt is due, where a steer waits, which would make it ready at once."""
+        clock, control, inbox = self._advancer.clock, self._control, self._inbox
+        due_s = self._writer.wake_at_s or 0.0
+        while clock.now() < due_s and not control.draining and self._writer.lost is None:
+            await inbox.read(leave_steers=True)
+            if inbox.cancels or not inbox.steers_wait:
+                return
+            await asyncio.sleep(min(HOLD_S, max(0.0, due_s - clock.now())))
 
     async def _open_turn(self) -> bool:
         """Open a turn for the next prompt that waits in the log. False when there is none."""
