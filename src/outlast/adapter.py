@@ -269,11 +269,11 @@ class Attempt(Protocol):
         ...
 
     async def outcome(self, call: int) -> ToolResult:
-        """How a settled tool call of the turn ended."""
+        """How a settled tool call ended: of the turn, or of the one before it if that was cut short."""
         ...
 
     async def answers(self) -> Mapping[int, Mapping[str, Any]]:
-        """The answers of the turn's finished model calls, by call."""
+        """The answers of finished model calls, by call: of the turn, and of the one before it if that was cut short."""
         ...
 
 

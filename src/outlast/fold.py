@@ -122,6 +122,8 @@ class SessionState(msgspec.Struct):
     queue: list[PromptQueued] = []
     """Prompts that wait in the log, oldest first."""
     last: TurnSettled | None = None
+    cut: TurnState | None = None
+    """The newest settled turn, if it was cut short: what its harness had not written down is told from here."""
     files: dict[str, FileState] = {}
     told: dict[str, Payload] = {}
     """By the harness's call id: results that we wrote and the harness's own files may tell otherwise."""
@@ -379,6 +381,7 @@ def _turn_settled(state: SessionState, record: TurnSettled) -> None:
     _check(state, not turn.open_calls(), f"turn {record.turn} is settled with calls open")
     state.usage = state.usage + turn.usage
     state.last = record
+    state.cut = None if record.status == "done" else turn
     state.turn = None
 
 

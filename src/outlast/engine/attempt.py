@@ -138,6 +138,9 @@ class EngineAttempt:
             ]
         return files
 
+    def _turns(self) -> list[TurnState]:
+        return [self.turn] if self.state.cut is None else [self.turn, self.state.cut]
+
     async def settle(self, call: int, result: ToolResult) -> None:
         await self.calls.settle(self.turn.calls[call], result)
 
@@ -145,12 +148,14 @@ class EngineAttempt:
         return await self._context.value(self.turn.calls[call].intent.arguments)
 
     async def outcome(self, call: int) -> ToolResult:
-        return await self.calls.outcome(self.turn.calls[call])
+        (found,) = [turn.calls[call] for turn in self._turns() if call in turn.calls]
+        return await self.calls.outcome(found)
 
     async def answers(self) -> Mapping[int, Mapping[str, Any]]:
         return {
             number: await self._context.value(state.outcome.result)
-            for number, state in self.turn.calls.items()
+            for turn in self._turns()
+            for number, state in turn.calls.items()
             if state.intent.kind == "model" and state.outcome is not None and state.outcome.status == "ok"
         }
 

@@ -19,15 +19,22 @@ from outlast.adapters.claude_code.places import transcript_path
 from outlast.adapters.claude_code.repair import Answer, Pen, Repair, Result, Steer, closed, repair
 from outlast.adapters.claude_code.results import in_messages, of_response
 from outlast.adapters.claude_code.shapes import as_object, as_objects
-from outlast.adapters.claude_code.transcript import Json, holds, materialised, parse
+from outlast.adapters.claude_code.transcript import dangling, holds, materialised, parse
 from outlast.errors import HarnessError
-from outlast.fold import CallState
+from outlast.fold import CallState, TurnState
 from outlast.ids import stable_uuid
 from outlast.recovery import Run
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of one result that Claude Code has put into a file of its own."""
 _KEPT: Final = re.compile(r"/tool-results/([A-Za-z0-9_-][A-Za-z0-9._-]*)")
+
+
+LOST: Final = Result(
+    "The result of this call was lost when its turn was cut short. It may have taken effect, in full or in part. Check "
+    "before you rely on it.",
+    is_error=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,66 +66,57 @@ class SessionFiles:
         self._counts = {path: len(lines) for path, lines in files.items()}
         lines = files.get(self._path, [])
         begun = attempt.resumed and holds(parse(lines), self.prompt_uuid)
-        if not begun:
-            await self._between_turns(files, lines)
-            return Ready(resume=bool(lines), say_prompt=True)
-        over = await self._over()
-        if over is not None:
-            return Ready(resume=True, say_prompt=False, over=over)
-        await self._go_on(files, lines)
-        return Ready(resume=True, say_prompt=False)
+        if begun:
+            over = await self._over()
+            await self._catch_up(files, attempt.turn)
+        else:
+            over = None
+            await self._between_turns(files, attempt.state.cut)
+        if over is None:
+            self._write(files)
+        return Ready(resume=bool(lines), say_prompt=not begun, over=over)
 
-    async def _between_turns(self, files: dict[str, Sequence[str]], lines: Sequence[str]) -> None:
-        """The prompt of this turn is not in the transcript: close the turn before it, begin anew behind it."""
+    async def _between_turns(self, files: dict[str, Sequence[str]], cut: TurnState | None) -> None:
+        """The prompt of this turn is not in the transcript: close the turn before it."""
+        if cut is not None and holds(parse(files.get(self._path, [])), prompt_uuid(self._uuid, cut.input)):
+            await self._catch_up(files, cut)
+        lines = files.get(self._path, [])
         if lines:
-            results = await self._results(lines)
+            results = {use.id: LOST for use in dangling(parse(lines))} | await self._results(lines, cut)
             await self._apply(files, closed(lines, pen=self._pen(), results=results, sentinel=SENTINEL))
-        self._write(files)
 
-    async def _go_on(self, files: dict[str, Sequence[str]], lines: Sequence[str]) -> None:
-        attempt = self._attempt
-        answers = await attempt.answers()
-        results = await self._results(lines)
-        before = self._lost_compaction(lines)
-        known = [call for call in self._answered(MAIN) if call.intent.call < before]
+    async def _catch_up(self, files: dict[str, Sequence[str]], turn: TurnState) -> None:
+        """Put what the log knows of `turn` into its transcript."""
+        lines = files[self._path]
+        answers = await self._attempt.answers()
+        before = self._lost_compaction(turn, lines)
+        known = [call for call in _answered(turn, MAIN) if call.intent.call < before]
         mended = repair(
             lines,
             pen=self._pen(),
-            answers=[self._answer(answers[call.intent.call], call) for call in known],
-            results=results,
-            rerun=self._rerun(before),
-            steers=self._steers_of_open_call(before),
+            answers=[self._answer(answers[call.intent.call], call, turn) for call in known],
+            results=await self._results(lines, turn),
+            rerun=self._rerun(before) if turn is self._attempt.turn else None,
+            steers=self._steers_of_open_call(turn, before),
             sentinel=SENTINEL,
         )
         await self._apply(files, mended)
-        self._write(files)
-        attempt.calls.delivered([call.intent.call for call in known])
+        if turn is self._attempt.turn:
+            self._attempt.calls.delivered([call.intent.call for call in known])
 
-    def _answered(self, lane: str) -> list[CallState]:
-        return [
-            call
-            for call in self._attempt.turn.calls.values()
-            if call.intent.kind == "model"
-            and call.intent.lane == lane
-            and call.outcome is not None
-            and call.outcome.status == "ok"
-        ]
-
-    def _lost_compaction(self, lines: Sequence[str]) -> int:
+    def _lost_compaction(self, turn: TurnState, lines: Sequence[str]) -> int:
         """The first call that made a summary which the transcript lacks; beyond every call if there is none.
 
         What came after it goes on from the summary and not from this transcript. Claude Code compacts again, is served
         the same summary from the log, asks the same and is served that as well.
         """
-        done = sum(record.get("subtype") == "compact_boundary" for record in self._of_this_turn(lines))
-        return next((call.intent.call for call in self._answered(COMPACTION)[done:]), sys.maxsize)
-
-    def _of_this_turn(self, lines: Sequence[str]) -> Sequence[Json]:
         records = parse(lines)
-        begins = (at for at, record in enumerate(records) if record.get("uuid") == self.prompt_uuid)
-        return records[next(begins, len(records)) :]
+        prompt = prompt_uuid(self._uuid, turn.input)
+        begins = next((at for at, record in enumerate(records) if record.get("uuid") == prompt), len(records))
+        done = sum(record.get("subtype") == "compact_boundary" for record in records[begins:])
+        return next((call.intent.call for call in _answered(turn, COMPACTION)[done:]), sys.maxsize)
 
-    def _answer(self, message: Mapping[str, object], call: CallState) -> Answer:
+    def _answer(self, message: Mapping[str, object], call: CallState, turn: TurnState) -> Answer:
         stop = message.get("stop_reason")
         return Answer(
             id=str(message.get("id", "")),
@@ -126,20 +124,19 @@ class SessionFiles:
             content=as_objects(message.get("content")),
             stop_reason=stop if isinstance(stop, str) else None,
             usage=as_object(message.get("usage")),
-            steers=self._steers_of(call.intent.call),
+            steers=self._steers_of(turn, call.intent.call),
         )
 
-    def _steers_of(self, call: int) -> list[Steer]:
-        taken = self._attempt.turn.steers
-        return [Steer(steer.text, self.steer_uuid(steer.input)) for steer in taken if steer.call == call]
-
-    def _steers_of_open_call(self, before: int) -> list[Steer]:
-        open_calls = [
-            call
-            for call in self._attempt.turn.open_calls()
-            if call.intent.lane == MAIN and call.intent.call < before
+    def _steers_of(self, turn: TurnState, call: int) -> list[Steer]:
+        return [
+            Steer(steer.text, self.steer_uuid(steer.input)) for steer in turn.steers if steer.call == call
         ]
-        return [steer for call in open_calls for steer in self._steers_of(call.intent.call)]
+
+    def _steers_of_open_call(self, turn: TurnState, before: int) -> list[Steer]:
+        open_calls = [
+            call for call in turn.open_calls() if call.intent.lane == MAIN and call.intent.call < before
+        ]
+        return [steer for call in open_calls for steer in self._steers_of(turn, call.intent.call)]
 
     def steer_uuid(self, input_id: str) -> str:
         """The UUID of a steer's line on standard input."""
@@ -167,14 +164,14 @@ class SessionFiles:
             return None
         return "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
 
-    async def _results(self, lines: Sequence[str]) -> dict[str, Result]:
-        """What the model is told of every settled call: as it was worded before where that is known."""
+    async def _results(self, lines: Sequence[str], turn: TurnState | None) -> dict[str, Result]:
+        """What the model is told of every settled call of `turn`: as it was worded before where that is known."""
         attempt = self._attempt
         worded = in_messages(record.get("message") for record in parse(lines))
         for messages in (await attempt.requests()).values():
             worded = {**in_messages(messages), **worded}
         results: dict[str, Result] = {}
-        for call in attempt.turn.calls.values():
+        for call in turn.calls.values() if turn is not None else ():
             intent = call.intent
             if intent.kind == "tool" and intent.harness_id and call.outcome is not None:
                 results[intent.harness_id] = await self._result(call, worded)
@@ -259,6 +256,18 @@ class SessionFiles:
             .replace("+00:00", "Z")
         )
         return Pen(lambda name: stable_uuid(self._uuid, str(attempt.fence), name), at)
+
+
+def _answered(turn: TurnState, lane: str) -> list[CallState]:
+    """The model calls of a lane that have an answer."""
+    return [
+        call
+        for call in turn.calls.values()
+        if call.intent.kind == "model"
+        and call.intent.lane == lane
+        and call.outcome is not None
+        and call.outcome.status == "ok"
+    ]
 
 
 def _below(home: Path, path: str) -> Path:
