@@ -118,6 +118,8 @@ def plan(turn: TurnState, declare: Declare, abilities: Abilities, now_s: float) 
     for call in turn.open_calls():
         step, otherwise = _step(call, declare, now_s)
         if isinstance(step, Run) and _is_limited(call.intent):
+            if call.intent.spawns and _acted(turn, call):
+                otherwise = Doubt(call.intent.call, "tell")
             runs.append((not call.intent.spawns, len(steps), otherwise))
         steps.append(step)
     runs.sort(key=lambda run: run[:2])
@@ -133,6 +135,13 @@ def _is_limited(intent: CallIntent) -> bool:
     `plan`), since finished work hangs on it.
     """
     return intent.runs_in == "harness" and not intent.lane.startswith("sub")
+
+
+def _acted(turn: TurnState, call: CallState) -> bool:
+    """Whether the sub-agent of `call` has let something begin that may not simply be done again."""
+    calls = turn.calls.values()
+    lanes = {one.intent.lane for one in calls if one.intent.asked_by == call.intent.call}
+    return any(one.intent.lane in lanes and one.intent.policy != "safe" and one.started for one in calls)
 
 
 def _step(call: CallState, declare: Declare, now_s: float) -> tuple[Step, Step]:
