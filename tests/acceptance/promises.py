@@ -84,7 +84,7 @@ def broken(evidence: Evidence, *, lost_answers: int, twins: bool = False) -> lis
         *_turns(evidence),
         *_model_calls(evidence, lost_answers, twins=twins),
         *_tool_calls(evidence),
-        *_requests(evidence),
+        *_requests(evidence, twins=twins),
         *_transcripts(evidence),
     ]
 
@@ -159,7 +159,7 @@ def _mark(arguments: Any) -> str | None:
     return found[1] if found else None
 
 
-def _requests(evidence: Evidence) -> Iterator[str]:
+def _requests(evidence: Evidence, *, twins: bool) -> Iterator[str]:
     lanes: dict[bytes, list[tuple[int, Sequence[Any], Any]]] = defaultdict(list)
     for request in evidence.requests:
         body = evidence.bodies.get(request.n)
@@ -175,7 +175,7 @@ def _requests(evidence: Evidence) -> Iterator[str]:
         lanes[key].append((request.n, understood.messages, understood.frame))
     for asked in lanes.values():
         for (n, messages, frame), (later, more, later_frame) in pairwise(asked):
-            if not _begins(more, messages):
+            if not twins and not _begins(more, messages):
                 yield f"request {later} does not go on where request {n} stopped"
             if frame != later_frame:
                 yield f"request {later} has another system prompt or other tools than request {n}"
@@ -216,8 +216,9 @@ def _transcripts(evidence: Evidence) -> Iterator[str]:
         lines: list[str] = []
         for piece, count in zip(file.pieces, file.counts, strict=True):
             lines += evidence.value(piece)[:count]
-        main = "/subagents/" not in name
-        yield from transcript_faults(lines, whole=main)
+        # A turn that was cut short gets its last results when the next one begins.
+        whole = "/subagents/" not in name and evidence.state.cut is None
+        yield from transcript_faults(lines, whole=whole)
 
 
 def transcript_faults(lines: Sequence[str], *, whole: bool = True) -> Iterator[str]:
