@@ -140,7 +140,9 @@ def test_a_sub_agent_goes_before_other_calls_and_takes_its_own_along() -> None:
 @pytest.mark.parametrize(
     ("policy", "otherwise"), [("safe", Interrupt(2, NOT_COMPLETED)), ("never", Doubt(2, "tell"))]
 )
-def test_a_sub_agent_that_cannot_begin_anew_is_in_doubt_if_it_has_acted(policy: Policy, otherwise: Step) -> None:
+def test_a_sub_agent_that_cannot_begin_anew_is_in_doubt_if_it_has_acted(
+    policy: Policy, otherwise: Step
+) -> None:
     asked = CallState(CallIntent(3, 1, "sub1", 0, "model", "m", policy="safe", asked_by=2), 1)
     inner = CallState(CallIntent(4, 1, "sub1", 0, "tool", "pay", policy=policy, granted=True), 1, BEGAN)
     steps = _steps(
