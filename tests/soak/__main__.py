@@ -34,7 +34,7 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--at-a-time", type=int, default=4, help="sessions under way")
-    parser.add_argument("--every-s", type=float, default=2.0, help="mean time between kills")
+    parser.add_argument("--every-s", type=float, default=1.5, help="mean time between kills")
     parser.add_argument("--harness", choices=["claude-code"], default="claude-code")
     parser.add_argument("--world", choices=["sqlite"], default="sqlite")
     return parser.parse_args()

@@ -20,9 +20,9 @@ from tests.acceptance.stage import Stage, Victim
 Way: TypeAlias = Literal["worker", "harness", "both", "supervisor", "harness's supervisor"]
 
 _WAYS: Mapping[Way, int] = {
-    "worker": 50,
+    "worker": 45,
     "harness": 15,
-    "both": 20,
+    "both": 25,
     "supervisor": 10,
     "harness's supervisor": 5,
 }
@@ -120,11 +120,12 @@ class Crew:
             await self.fill()
 
     async def dismiss(self) -> None:
-        """End everybody in the orderly way."""
-        for victim in self.alive.values():
-            victim.process.send_signal(signal.SIGTERM)
-        for victim in self.alive.values():
-            await anyio.to_thread.run_sync(_ended, victim.process)
+        """End everybody in the orderly way, those too that were about to begin."""
+        left = [victim.process for victim in self.stage.victims if victim.process.poll() is None]
+        for process in left:
+            process.send_signal(signal.SIGTERM)
+        for process in left:
+            await anyio.to_thread.run_sync(_ended, process)
 
 
 def _ended(process: "subprocess.Popen[bytes]") -> None:
