@@ -5,11 +5,11 @@ SQLite can do to keep something. Blocks of it are taken between the blocks of wh
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-import apsw
+from outlast.worlds.sqlite.database import Database, connect
 
 INSERT = "insert into body (bytes) values (?)"
 
@@ -17,7 +17,7 @@ INSERT = "insert into body (bytes) values (?)"
 class Floor:
     """A database that takes bytes and does nothing else."""
 
-    def __init__(self, database: apsw.Connection) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def commits(self, body: bytes, count: int) -> list[float]:
@@ -41,9 +41,9 @@ class Floor:
 
 
 @contextmanager
-def open_floor(directory: Path) -> Iterator[Floor]:
+def open_floor(directory: Path) -> Generator[Floor]:
     """A fresh floor on the disk of `directory`."""
-    database = apsw.Connection(str(directory / "floor.db"))
+    database = connect(str(directory / "floor.db"))
     try:
         database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = full")

@@ -1,7 +1,7 @@
 """What every measurement is given, and the row that it gives back."""
 
 import statistics
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +57,7 @@ class Bench:
         return "memory:" if self.world == "memory" else f"{self.world}:{self.file}"
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[World]:
+    async def open(self) -> AsyncGenerator[World]:
         """The World that is measured."""
         if self.world == "memory":
             async with open_memory() as world:

@@ -41,8 +41,8 @@ def show(rows: Sequence[Row], machine: Mapping[str, str], console: Console) -> N
 def keep(rows: Sequence[Row], file: Path) -> None:
     """Write the figures as a list of objects, one a line; rows of other measurements in the file stay."""
     fresh = {(row.name, row.world): {key: _kept(getattr(row, key)) for key in KEPT} for row in rows}
-    old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
-    there = {(row["name"], row["world"]): row for row in old}
+    old: list[dict[str, object]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    there = {(str(row["name"]), str(row["world"])): row for row in old}
     lines = [json.dumps(row, ensure_ascii=False) for row in {**there, **fresh}.values()]
     file.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 

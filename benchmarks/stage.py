@@ -1,7 +1,7 @@
 """Turns of the scripted adapter, carried by a worker in this process, and the moments of their calls."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -53,7 +53,7 @@ def calling(calls: int, work: Tool, name: str = "bench") -> Agent:
 
 
 @asynccontextmanager
-async def gateway_for_nothing() -> AsyncIterator[Gateway]:
+async def gateway_for_nothing() -> AsyncGenerator[Gateway]:
     """A gateway for agents that ask no model."""
     async with open_gateway(upstream=Open("http://127.0.0.1:9"), clock=SystemClock()) as gateway:
         yield gateway

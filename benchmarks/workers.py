@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from outlast.cli.argv import worker_argv
 
 ROOT = Path(__file__).parent.parent
 READY_S = 30.0
-ANSWER_S = 30.0
+ANSWER_S = 15.0
 
 
 @dataclass
@@ -104,8 +104,8 @@ class Crew:
             **self.environ,
         }
         return subprocess.Popen(
-            worker_argv(self.agent, "--world", self.bench.url, "--json"),
-            stdin=subprocess.DEVNULL,
+            worker_argv(self.agent, "--world", self.bench.url, "--json", "--until-eof"),
+            stdin=subprocess.PIPE,  # it ends with us, however we end
             stdout=subprocess.PIPE,
             env=environ,
             cwd=ROOT,
@@ -132,7 +132,7 @@ def _first_line(process: "subprocess.Popen[bytes]") -> bytes:
 
 
 @asynccontextmanager
-async def crew(bench: Bench, agent: str, count: int, **environ: str) -> AsyncIterator[Crew]:
+async def crew(bench: Bench, agent: str, count: int, **environ: str) -> AsyncGenerator[Crew]:
     """`count` workers with `agent`, ended when the context ends."""
     ear = Ear(bench.directory / "ear")
     hired = Crew(bench, agent, ear, environ)

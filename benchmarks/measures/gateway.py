@@ -9,7 +9,7 @@ times what providers send), and how many frames a second pass when the model say
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -90,7 +90,7 @@ class Asking:
 
 
 @asynccontextmanager
-async def _client(model_url: str, door: Any) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _client(model_url: str, door: Any) -> AsyncGenerator[asyncio.subprocess.Process]:
     argv = [sys.executable, "-m", "benchmarks.asking", model_url, door.base_url, door.token]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*argv, cwd=ROOT, stdin=pipe, stdout=pipe, limit=1 << 24)

@@ -24,12 +24,12 @@ async def throughput(bench: Bench) -> Sequence[Row]:
     """`safe` calls: at least 6,000 a second; `never` and a long turn beside it."""
     return [
         await _rate(bench, "safe", CALLS, LEAST),
-        await _rate(bench, "never", CALLS, None),
-        await _rate(bench, "safe", bench.times(200, 50), None),
+        await _rate(bench, "never", CALLS),
+        await _rate(bench, "safe", bench.times(100, 40)),
     ]
 
 
-async def _rate(bench: Bench, policy: Policy, calls: int, least: int | None) -> Row:
+async def _rate(bench: Bench, policy: Policy, calls: int, least: int = 0) -> Row:
     repeats = bench.times(9, 4)
     texts = list(zip(range(500), source_text(BYTES), strict=False))
     body = msgspec.json.encode(texts[0][1])
@@ -52,7 +52,7 @@ async def _rate(bench: Bench, policy: Policy, calls: int, least: int | None) -> 
                 if repeat:
                     floors.append(bare)
                     rates.append(SESSIONS * calls / took_s)
-    rate = median(rates)
+    rate, promised = median(rates), least > 0 and bench.world != "memory"
     return Row(
         name=f"{SESSIONS} sessions x {calls} `{policy}` calls, 4 KB",
         world=bench.world,
@@ -60,7 +60,7 @@ async def _rate(bench: Bench, policy: Policy, calls: int, least: int | None) -> 
         unit="calls/s",
         floor=median(floors),
         ratio=median([rate / floor for rate, floor in zip(rates, floors, strict=True)]),
-        target="" if least is None else f">= {least:,} calls/s",
-        met=None if least is None else rate >= least,
+        target=f">= {least:,} calls/s" if promised else "",
+        met=rate >= least if promised else None,
         spread=spread(rates),
     )
