@@ -91,6 +91,16 @@ async def test_a_steer_is_carried_by_the_next_request_and_consumed_by_its_commit
         await stage.kept()
 
 
+@full
+async def test_a_turn_after_one_that_the_provider_refused_goes_on(tmp_path: Path) -> None:
+    script = {"go": [Step(text="Never said.", status=400, times="always")], "next": says("Better now.")}
+    async with staged(tmp_path, script) as stage:
+        assert (await stage.finish(await stage.send(prompt("go")))).status == "failed"
+        assert str(await stage.finish(await stage.send(prompt("next")))) == "Better now."
+        await stage.kept(lost_answers=1)
+
+
+@full
 async def test_a_steer_that_comes_too_late_becomes_the_next_prompt(tmp_path: Path) -> None:
     script = {"go": [Step(text="Too late for you.", delay_s=1.5)], "late": says("Now it is your turn.")}
     async with staged(tmp_path, script) as stage:
@@ -153,13 +163,12 @@ async def test_a_provider_that_fails_three_times_and_then_works_costs_nothing_bu
 async def test_an_error_that_does_not_pass_ends_the_turn_with_the_provider_s_words(
     tmp_path: Path, status: int, word: str
 ) -> None:
-    script = {"go": [Step(text="Never said.", status=status, times="always")], "next": says("Better now.")}
+    script = {"go": [Step(text="Never said.", status=status, times="always")]}
     async with staged(tmp_path, script) as stage:
         outcome = await stage.finish(await stage.send(prompt("go")))
         assert outcome.status == "failed"
         assert word in outcome.error
         assert len(stage.requests()) == 1
-        assert str(await stage.finish(await stage.send(prompt("next")))) == "Better now."
         await stage.kept(lost_answers=1)
 
 
