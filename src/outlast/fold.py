@@ -93,6 +93,8 @@ class TurnState(msgspec.Struct):
     attempts: list[AttemptState] = []
     fruitless: int = 0
     """Attempts begun since the frontier of settled calls last moved, without those that provider or hand-over ended."""
+    lost: int = 0
+    """Attempts that failed or ended without a word since it was opened or released, whatever they settled before."""
     refused: int = 0
     """Attempts that the model provider ended since then."""
     parked: TurnParked | None = None
@@ -263,7 +265,7 @@ def _of_turn(
             _turn(state, record.turn).parked = record
         case TurnReleased():
             turn = _turn(state, record.turn)
-            turn.parked, turn.fruitless, turn.refused = None, 0, 0
+            turn.parked, turn.fruitless, turn.lost, turn.refused = None, 0, 0, 0
         case TurnSettled():
             _turn_settled(state, record)
         case SteerTaken():
@@ -340,9 +342,8 @@ def _own(payload: Payload) -> Payload:
 
 
 def _queued(state: SessionState, record: PromptQueued) -> None:
-    known = {prompt.input for prompt in state.queue}
-    if state.turn is not None:
-        known.add(state.turn.input)
+    waiting = [prompt.input for prompt in state.queue]
+    known = waiting if state.turn is None else [*waiting, state.turn.input]
     _check(state, record.input not in known, f"input {record.input} is queued twice")
     state.queue.append(record)
 
@@ -362,6 +363,7 @@ def _attempt_opened(state: SessionState, record: AttemptOpened) -> None:
     _check(state, state.fence > newest, f"fence {state.fence} has two attempts, or comes after {newest}")
     state.attempt = AttemptState(state.fence, record.worker, record.at_s, record.versions)
     if state.turn is not None:
+        state.turn.lost += any(not attempt.ended for attempt in state.turn.attempts[-1:])
         state.turn.attempts.append(msgspec.structs.replace(state.attempt))
         state.turn.fruitless += 1
 
@@ -369,8 +371,8 @@ def _attempt_opened(state: SessionState, record: AttemptOpened) -> None:
 def _attempt_ended(turn: TurnState, record: AttemptEnded) -> None:
     for attempt in turn.attempts[-1:]:
         attempt.ended = record.error or record.why
-    if record.why == "provider":
-        turn.refused += 1
+    turn.refused += record.why == "provider"
+    turn.lost += record.why == "failed"
     if record.why != "failed":
         # The attempt was counted when it was opened, or it opened the turn; neither ending says anything against it.
         turn.fruitless -= 1

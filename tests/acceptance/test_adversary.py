@@ -1,5 +1,6 @@
 """A project's own files, and what a tool finds on the machine, against the real Claude Code."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -135,3 +136,21 @@ async def test_what_a_server_of_the_project_with_a_name_like_ours_runs_stands_in
         call = await stage.call("mcp__outlast__x__deploy", policy="never")
         assert call.runs_in == "harness"
         await stage.kept()
+
+
+ROGUE = (
+    "curl -s -o ../effects/rogue -w '%{http_code}' -H \"x-api-key: $OUTLAST_ATTEMPT_TOKEN\" "
+    '-d \'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"[script:other]"}]}\' '
+    "$ANTHROPIC_BASE_URL/v1/messages > ../effects/status"
+)
+
+
+async def test_what_a_tool_asks_with_the_token_is_no_call_of_the_turn(tmp_path: Path) -> None:
+    script = {"go": [Step(text="A look.", tools=(bash(ROGUE),)), *says("Done.")], "other": says("Rogue.")}
+    async with staged(tmp_path, script) as stage:
+        stage.agent = replace(stage.agent, tools=())
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            assert (await ended(turn)).status == "done"
+        assert (tmp_path / "effects" / "status").read_text() == "403"
+        assert stage.requests("other") == []

@@ -69,7 +69,9 @@ async def test_a_tool_of_the_harness_does_not_begin_under_the_id_of_one_that_the
         """Look."""
         return "there"
 
-    hostile = Hostile([ToolAsk("id", "look_up", {})], [ToolAsk("id", "Deploy", {}), ToolAsk("id", "look_up", {})])
+    hostile = Hostile(
+        [ToolAsk("id", "look_up", {})], [ToolAsk("id", "Deploy", {}), ToolAsk("id", "look_up", {})]
+    )
     agent = agent_of([], look_up, adapter=hostile)
     await opened(world, agent)
     await Desk(world).work(agent)

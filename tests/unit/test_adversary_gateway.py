@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,7 +24,9 @@ async def raw(told: Stage, lines: Sequence[str], body: bytes = b"") -> bytes:
     return answer
 
 
-@pytest.mark.parametrize("target", ["@127.0.0.1:{port}/steal", ".127.0.0.1:{port}/", "v1/models", "http://x/v1"])
+@pytest.mark.parametrize(
+    "target", ["@127.0.0.1:{port}/steal", ".127.0.0.1:{port}/", "v1/models", "http://x/v1"]
+)
 async def test_no_target_leads_the_credential_to_another_host(target: str) -> None:
     elsewhere = RawProvider(Reply([b"{}"], kind="application/json"))
     async with elsewhere.serving(), stage(ApiKey("sk-secret", "http://provider.invalid")) as told:
@@ -43,7 +46,7 @@ async def test_of_a_stranger_s_hook_hardly_anything_is_read() -> None:
 def test_a_tool_input_that_is_nested_too_deep_is_kept_as_it_came() -> None:
     deep = '{"a":' * 5000 + "1" + "}" * 5000
     reader = MessageReader("m", {})
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {"id": "msg", "type": "message", "content": []}},
         {
             "type": "content_block_start",

@@ -47,6 +47,9 @@ STUBBORN_S: Final = 5.0
 """How long an ending attempt waits for tools that do not let themselves be cancelled."""
 HOLD_S: Final = 0.25
 """How often a session that is held through a pause is looked at: a cancel ends the pause, a hand-over too."""
+LOST_TIMES: Final = 20
+"""How many recovery budgets of attempts one turn may lose in all. Progress makes a budget whole again; but a call that
+kills whoever runs it is progress too, once it is said to be in doubt, and a model may ask for it for ever."""
 HANDED_OVER: Final = "handed over"
 
 OpenSurroundings = Callable[[SessionState, Agent], AbstractAsyncContextManager[Surroundings]]
@@ -303,13 +306,19 @@ class _Session:
 
 
 def _used_up(turn: TurnState, agent: Agent) -> bool:
-    return turn.fruitless > agent.recovery_budget or turn.refused > agent.provider_retries
+    lost_most = LOST_TIMES * max(1, agent.recovery_budget)
+    return (
+        turn.fruitless > agent.recovery_budget
+        or turn.lost > lost_most
+        or turn.refused > agent.provider_retries
+    )
 
 
 def _evidence(turn: TurnState) -> dict[str, Any]:
     """Why a turn is stuck: what was tried, and what every attempt found open."""
     return {
         "fruitless_attempts": max(0, turn.fruitless),
+        "lost_attempts": turn.lost,
         "refused_by_provider": turn.refused,
         "attempts": [
             {"fence": one.fence, "worker": one.worker, "settled": one.settled, "ended": one.ended}

@@ -41,7 +41,7 @@ class ClaudeCodeDialogue:
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
         self.heard.set()
-        if headers.get(_SESSION_HEADER, self._session) != self._session:
+        if headers.get(_SESSION_HEADER) != self._session:  # what a tool asks with the token is no word of the turn's
             return FOREIGN
         agent = headers.get(_AGENT_HEADER)
         if agent:
@@ -63,7 +63,7 @@ class ClaudeCodeDialogue:
 
     def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
         if lane == FOREIGN:
-            return "another Claude Code than the turn's own asks with its token"
+            return "another program than the turn's own Claude Code asks with its token"
         if self.over:
             return "the turn is over"
         if lane != MAIN or not self._tools:
