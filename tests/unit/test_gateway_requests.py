@@ -212,6 +212,8 @@ def steered(*results: dict[str, Any]) -> dict[str, Any]:
 STEERED = {
     "the last": steered(tool_result("t1", "a.txt"), tool_result("t2", f"/tmp\n\n{ASIDE}")),
     "the first": steered(tool_result("t1", f"a.txt\n\n{ASIDE}"), tool_result("t2", "/tmp")),
+    "text that loses its space": steered(tool_result("t1", "a.txt"), tool_result("t2", f"\t/tmp\n\n{ASIDE}")),
+    "text that keeps it": steered(tool_result("t1", " a.txt\n "), tool_result("t2", "/tmp\t"), text(ASIDE)),
     "a block": steered(tool_result("t1", "a.txt"), tool_result("t2", [text("/tmp\n"), text(ASIDE)])),
     "no result": steered(tool_result("t1", "a.txt"), tool_result("t2", "/tmp"), text(ASIDE)),
 }

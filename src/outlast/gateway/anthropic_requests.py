@@ -78,8 +78,8 @@ def _mend_block(block: Block, result_of: Callable[[str], ToolResult | None]) -> 
         return block
     failed = known.status != "ok"
     content = _content_of(known.value)
-    said, asides = _apart(_plain(block.get("content")))
-    if _plain(content) == said and failed == bool(block.get("is_error")):
+    said, asides = _apart(_trimmed(block.get("content")))
+    if _trimmed(content) == said and failed == bool(block.get("is_error")):
         return block
     mended = {key: value for key, value in block.items() if key != "is_error"}
     mended["content"] = _marked_like(block.get("content"), _with_asides(content, asides))
@@ -95,7 +95,7 @@ def _apart(blocks: Sequence[Block]) -> tuple[list[Block], list[str]]:
         if at is None:
             break
         asides.insert(0, text[at:].rstrip())
-        rest = text[:at].rstrip("\n")
+        rest = text[:at].strip()
         kept[-1:] = [{**kept[-1], "text": rest}] if rest else []
     return kept, asides
 
@@ -216,12 +216,20 @@ def _plain_block(block: Block) -> Block | None:
             text = str(plain.get("text", "")).rstrip("\n")
             return {**plain, "text": text} if text else None
         case "tool_result":
-            plain["content"] = _plain(plain.get("content"))
+            plain["content"] = _trimmed(plain.get("content"))
             if not plain.get("is_error"):
                 plain.pop("is_error", None)
             return plain
         case _:
             return plain
+
+
+def _trimmed(content: object) -> list[Block]:
+    """The content of a result, plain and without the space around its texts, which goes where something is folded in."""
+    texts = [
+        {**block, "text": block["text"].strip()} if "text" in block else block for block in _plain(content)
+    ]
+    return [block for block in texts if block.get("text") != ""]
 
 
 def _unmarked(block: Block) -> Block:
