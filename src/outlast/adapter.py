@@ -194,8 +194,6 @@ class Places:
 
     cwd: Path
     home: Path
-    scratch: Path
-    """A directory of this attempt only, empty at its start."""
 
 
 class Attempt(Protocol):

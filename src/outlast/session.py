@@ -10,7 +10,7 @@ import msgspec
 
 from outlast.adapter import Agent
 from outlast.clock import Clock, SystemClock
-from outlast.codec import encode_input, encode_records, unsqueeze
+from outlast.codec import decode_input, encode_input, encode_records, unsqueeze
 from outlast.engine.load import load_state
 from outlast.errors import SessionExists, TurnUnknown
 from outlast.fold import SessionState
@@ -163,10 +163,17 @@ class Session:
         Raises:
             TurnUnknown: the session never had such a turn and has not queued one.
         """
-        state, head = await self.state(), await self.head()
-        if not 0 < turn < state.next_turn + len(state.queue) + head.waiting_inputs:
+        state = await self.state()
+        prompts = len(state.queue) + sum(
+            not isinstance(decode_input(unsqueeze(one.body)), Cancel) for one in await self.world.inputs(self.id)
+        )
+        if not 0 < turn < state.next_turn + prompts:
             raise TurnUnknown(session=self.id, turn=turn)
-        async with aclosing(self.follow()) as shown:
+        last = state.last
+        if last is not None and last.turn == turn:
+            return Outcome(turn, last.status, await self.value(last.result), last.error, last.usage or Usage())
+        after = Cursor.behind(state.seq) if turn >= state.next_turn - (state.turn is not None) else START
+        async with aclosing(self.follow(after)) as shown:
             async for event in shown:
                 if event.turn == turn and event.kind == "turn.settled":
                     return await self.outcome_of(event)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import shutil
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -48,7 +47,7 @@ class WorkerConfig:
     """What a worker must know beside its World, its agents and its gateway."""
 
     data: Path
-    """Directory of homes, scratch files and locks."""
+    """Directory of homes, workspaces and locks."""
     machine: str = ""
     """Id of this machine, for sessions of `local()` directories; empty: such sessions are not offered."""
     lease_s: float = 10.0
@@ -266,13 +265,8 @@ class Worker:
         processes = SupervisedProcesses(
             config.locks, self._keeper, config.lease_s, self._has_pid_namespaces, within
         )
-        made: list[Path] = []
-        make = partial(make_places, made=made, workspace=is_ours(state))
-        try:
-            yield Surroundings(self._gateway, processes, places_of(config.data, state), make)
-        finally:
-            for scratch in made:
-                shutil.rmtree(scratch, ignore_errors=True)
+        make = partial(make_places, workspace=is_ours(state))
+        yield Surroundings(self._gateway, processes, places_of(config.data, state), make)
 
     async def _has_pid_namespaces(self) -> bool:
         if self._pid_namespace is None:

@@ -301,7 +301,7 @@ class Life:
 @asynccontextmanager
 async def _surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
     nowhere = Path("/nonexistent")
-    yield Surroundings(cast("Gateway", None), cast("Processes", None), Places(nowhere, nowhere, nowhere))
+    yield Surroundings(cast("Gateway", None), cast("Processes", None), Places(nowhere, nowhere))
 
 
 def call(name: str, tag: str) -> dict[str, Any]:

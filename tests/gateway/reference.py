@@ -304,7 +304,7 @@ class MemoryAttempt:
 
     @property
     def places(self) -> Places:
-        return Places(Path(), Path(), Path())
+        return Places(Path(), Path())
 
     async def mirror(self, file: str, position: int, lines: Sequence[str], *, durable: bool = False) -> None:
         raise NotImplementedError

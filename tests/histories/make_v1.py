@@ -113,7 +113,7 @@ def _model(text: str, *tools: Mapping[str, Any]) -> dict[str, Any]:
 @asynccontextmanager
 async def _surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
     nowhere = Path("/nonexistent")
-    yield Surroundings(cast("Gateway", None), cast("Processes", None), Places(nowhere, nowhere, nowhere))
+    yield Surroundings(cast("Gateway", None), cast("Processes", None), Places(nowhere, nowhere))
 
 
 class Stage:

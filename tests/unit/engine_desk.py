@@ -125,4 +125,4 @@ async def until(holds: Callable[[], object]) -> None:
 @asynccontextmanager
 async def _surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
     nowhere = Path("/nonexistent")
-    yield Surroundings(cast("Gateway", None), cast("Processes", None), Places(nowhere, nowhere, nowhere))
+    yield Surroundings(cast("Gateway", None), cast("Processes", None), Places(nowhere, nowhere))

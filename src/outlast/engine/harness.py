@@ -12,6 +12,7 @@ import anyio
 from outlast.engine.keeper import Keeper
 from outlast.engine.pidns import pid_namespace_argv
 from outlast.engine.processes import SupervisedProcess, start_supervised
+from outlast.engine.proof import read_lock
 from outlast.errors import HarnessError
 from outlast.ids import new_id
 
@@ -39,18 +40,22 @@ class SupervisedProcesses:
         command = pid_namespace_argv(argv) if await self.pid_namespace() else list(argv)
         self.lock_dir.mkdir(parents=True, exist_ok=True, mode=0o700)  # who tidies up may have removed it
         lock = self.lock_dir / new_id("attempt")
-        async with await start_supervised(
-            command, lock=lock, ttl_s=self.ttl_s, env=env, cwd=cwd, within=self.within
-        ) as started:
-            process = HarnessProcess(started, argv[0])
-            with self.keeper.feeding(started.deadline):
-                drain = asyncio.get_running_loop().create_task(process.drain_errors())
-                try:
-                    yield process
-                finally:
-                    drain.cancel()
-                    await asyncio.wait({drain})
-        lock.unlink(missing_ok=True)
+        try:
+            async with await start_supervised(
+                command, lock=lock, ttl_s=self.ttl_s, env=env, cwd=cwd, within=self.within
+            ) as started:
+                process = HarnessProcess(started, argv[0])
+                with self.keeper.feeding(started.deadline):
+                    drain = asyncio.get_running_loop().create_task(process.drain_errors())
+                    try:
+                        yield process
+                    finally:
+                        drain.cancel()
+                        await asyncio.wait({drain})
+        finally:
+            record = read_lock(lock)
+            if record is not None and record.dead is True:  # else it may be needed yet: it proves nothing so far
+                lock.unlink(missing_ok=True)
 
 
 class HarnessProcess:

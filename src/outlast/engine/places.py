@@ -1,6 +1,5 @@
 """Where on this machine the files of a session are, and how they come to be there."""
 
-import shutil
 from pathlib import Path
 
 from outlast.adapter import Places
@@ -12,7 +11,7 @@ def places_of(data: Path, state: SessionState) -> Places:
     opened = state.opened
     cwd = Path(opened.cwd) if opened is not None and opened.cwd else data / "workspaces" / state.session
     home = Path(opened.home) if opened is not None and opened.home else data / "homes" / state.session
-    return Places(cwd, home, data / "scratch" / f"{state.session}.{state.fence}")
+    return Places(cwd, home)
 
 
 def is_ours(state: SessionState) -> bool:
@@ -20,11 +19,8 @@ def is_ours(state: SessionState) -> bool:
     return state.opened is None or not state.opened.cwd
 
 
-def make_places(places: Places, *, made: list[Path], workspace: bool) -> None:
-    """Make the directories of an attempt, `workspace` among them; `made` is told which one ends with it."""
-    made.append(places.scratch)
+def make_places(places: Places, *, workspace: bool) -> None:
+    """Make the directories of an attempt, `workspace` among them."""
     if workspace:
         places.cwd.mkdir(parents=True, exist_ok=True)
     places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    shutil.rmtree(places.scratch, ignore_errors=True)
-    places.scratch.mkdir(parents=True, mode=0o700)

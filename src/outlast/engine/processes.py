@@ -17,7 +17,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from outlast.engine.deadlines import SUPERVISION_VARIABLES, write_deadline
 from outlast.engine.proof import read_lock
-from outlast.errors import HarnessError
+from outlast.errors import HarnessError, UnsupportedPlatform
 
 _SUPERVISE = Path(__file__).with_name("supervise.py")
 
@@ -32,6 +32,9 @@ def supervisor_argv(argv: Sequence[str], *, lock: Path, ttl_s: float, grace_s: f
         lock: a fresh file name in an existing directory.
         ttl_s: how long it may live before its first deadline.
         grace_s: how long what a worker leaves behind when it exits gets between SIGTERM and SIGKILL.
+
+    Raises:
+        UnsupportedPlatform
     """
     return [*_program(lock, ttl_s), "--grace-s", str(grace_s), "--", *argv]
 
@@ -225,6 +228,10 @@ class PipeSendStream(ByteSendStream):
 
 
 def _program(lock: Path, ttl_s: float) -> list[str]:
+    if sys.platform not in {"linux", "darwin"}:
+        raise UnsupportedPlatform(
+            harness="outlast", platform=sys.platform, supported="Linux, and macOS untested"
+        )
     return [sys.executable, "-I", "-S", str(_SUPERVISE), "--lock", str(lock), "--ttl-s", str(ttl_s)]
 
 

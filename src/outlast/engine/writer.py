@@ -89,6 +89,7 @@ class Writer:
         self._idle = asyncio.Event()
         self._held: set[str] = set(state.held)
         self._lost: AttemptLost | None = None
+        self._showing: asyncio.Task[None] | None = None
         self.on_lost: Callable[[], None] = lambda: None
         self.wake_at_s: float | None = None
         self.unlanded: dict[str, bytes] = {}
@@ -216,6 +217,8 @@ class Writer:
             if landed is not None:
                 landed.fail(self._lost)
             self._deltas = []
+            if self._showing is not None:
+                self._showing.cancel()
             self._idle.set()
             self.on_lost()
 
@@ -308,8 +311,8 @@ class Writer:
             self._busy = False
             self._pump()
             return
-        task = asyncio.get_running_loop().create_task(self._put_deltas(deltas))
-        task.add_done_callback(lambda done: self._shown(done, len(deltas)))
+        self._showing = asyncio.get_running_loop().create_task(self._put_deltas(deltas))
+        self._showing.add_done_callback(lambda done: self._shown(done, len(deltas)))
 
     async def _put_deltas(self, deltas: Sequence[LiveDelta]) -> None:
         bodies = [Delta(encode_delta(delta)) for delta in deltas]
