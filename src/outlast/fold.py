@@ -33,106 +33,25 @@ from outlast.records import (
     Usage,
     Verdict,
 )
+from outlast.state import AttemptState, CallState, FileState, SessionState, TurnState
 from outlast.world.commit import Commit, Header
 
 HELD_LIMIT: Final = 20_000
 """Names of blobs that a state remembers; beyond that the older half is forgotten."""
 
 
-class CallState(msgspec.Struct):
-    """One call of the open turn."""
-
-    intent: CallIntent
-    opened: int
-    """Fence of the attempt that wrote the intent."""
-    started: int = 0
-    """Fence of the newest attempt that let it go; 0 when none did."""
-    outcome: CallOutcome | None = None
-    verdict: Verdict | None = None
-    spent: Usage = Usage()
-    """Billed for it so far, void answers included."""
-
-    @property
-    def open(self) -> bool:
-        return self.outcome is None
-
-
-class AttemptState(msgspec.Struct):
-    """One worker's try at the open turn."""
-
-    fence: int
-    worker: str
-    at_s: float = 0.0
-    versions: dict[str, str] = {}
-    settled: int = 0
-    """Calls that were settled in it."""
-    ended: str = ""
-    """Why it ended before its turn, if that was recorded."""
-
-
-class FileState(msgspec.Struct):
-    """A mirrored file of the harness: its lines, in pieces."""
-
-    pieces: list[Payload] = []
-    counts: list[int] = []
-    """Of each piece, how many of its lines stand, from its first; the others were cut off."""
-
-    @property
-    def lines(self) -> int:
-        return sum(self.counts)
-
-
-class TurnState(msgspec.Struct):
-    """The open turn."""
-
-    turn: int
-    input: str
-    prompt: Payload
-    at_s: float = 0.0
-    calls: dict[int, CallState] = {}
-    attempts: list[AttemptState] = []
-    fruitless: int = 0
-    """Attempts begun since the frontier of settled calls last moved, without those that provider or hand-over ended."""
-    lost: int = 0
-    """Attempts that failed or ended without a word since it was opened or released, whatever they settled before."""
-    refused: int = 0
-    """Attempts that the model provider ended since then."""
-    parked: TurnParked | None = None
-    ordinals: dict[str, int] = {}
-    """Next ordinal by `kind/lane`."""
-    steers: list[SteerTaken] = []
-    """Steers that its model calls carried, in order."""
-    usage: Usage = Usage()
-    """What its model calls cost so far, void answers included."""
-
-    def open_calls(self) -> list[CallState]:
-        return [call for call in self.calls.values() if call.outcome is None]
-
-
-class SessionState(msgspec.Struct):
-    """What recovery knows of a session: bounded by its open turn and its harness's files, not by its age."""
-
-    session: str = ""
-    opened: SessionOpened | None = None
-    seq: int = 0
-    fence: int = 0
-    next_call: int = 1
-    next_turn: int = 1
-    turn: TurnState | None = None
-    attempt: AttemptState | None = None
-    """The newest attempt, also while no turn is open."""
-    queue: list[PromptQueued] = []
-    """Prompts that wait in the log, oldest first."""
-    last: TurnSettled | None = None
-    cut: TurnState | None = None
-    """The newest settled turn, if it was cut short: what its harness had not written down is told from here."""
-    files: dict[str, FileState] = {}
-    told: dict[str, Payload] = {}
-    """By the harness's call id: results that we wrote and the harness's own files may tell otherwise."""
-    usage: Usage = Usage()
-    """Of all settled turns."""
-    held: list[str] = []
-    """Blobs that the session names, oldest first; a hint that saves sending bytes again."""
+__all__ = [
+    "HELD_LIMIT",
+    "AttemptState",
+    "CallState",
+    "FileState",
+    "SessionState",
+    "TurnState",
+    "apply",
+    "apply_record",
+    "fold",
+    "remember",
+]
 
 
 def fold(session: str, commits: Iterable[Commit]) -> SessionState:
@@ -311,6 +230,8 @@ def _outcome(state: SessionState, record: CallOutcome) -> None:
         turn.attempts[-1].settled += 1
     if record.status in {"in_doubt", "interrupted", "cancelled"} and call.intent.harness_id:
         state.told[call.intent.harness_id] = _own(record.result)
+    else:
+        state.told.pop(call.intent.harness_id, None)  # the harness gave the id to another call
 
 
 def _spend(state: SessionState, call: CallState, usage: Usage | None) -> None:

@@ -271,6 +271,8 @@ class AttemptCalls:
         self._results[intent.call] = result
         if intent.harness_id and result.status in {"in_doubt", "interrupted", "cancelled"}:
             self._corrections[intent.harness_id] = result
+        else:
+            self._corrections.pop(intent.harness_id, None)  # of an earlier call that had the same id
         await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
         await context.writer.durable(landed)
         await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy=intent.policy)
