@@ -105,6 +105,18 @@ async def test_three_kills_while_the_same_answer_streams_end_in_one_answer(tmp_p
         await carried_on(stage, lost_answers=3)
 
 
+@full
+async def test_a_reminder_of_claude_code_s_own_stays_where_it_was(tmp_path: Path) -> None:
+    looks = [Step(text=f"Look {number}.", tools=(bash("ls"),)) for number in range(7)]
+    async with staged(tmp_path, {"go": [*looks, *says(LAST)]}) as stage:
+        await stage.send(prompt("go"), id="go")
+        # The sixth request brings the first one. The second process makes it anew, and dies before writing it down.
+        await stage.killed_at(Spot(Point.AFTER_INTENT, "model", 6), Spot(Point.AFTER_OUTCOME, "model"))
+        await carried_on(stage, lost_answers=1)
+        last = stage.models.find_body(stage.requests()[-1].n) or b""
+        assert last.count(b"The task tools haven't been used recently") == 1
+
+
 @pytest.mark.parametrize(
     ("command", "policy"),
     [("{effect}; sleep 600", "never"), pytest.param("sleep 2; ls", "safe", marks=full)],

@@ -4,7 +4,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from outlast.recovery import Run
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of one result that Claude Code has put into a file of its own."""
+_REMINDER: Final = "<system-reminder>"
 _KEPT: Final = re.compile(r"/tool-results/([A-Za-z0-9_-][A-Za-z0-9._-]*)")
 
 
@@ -91,10 +92,17 @@ class SessionFiles:
         answers = await self._attempt.answers()
         before = self._lost_compaction(turn, lines)
         known = [call for call in _answered(turn, MAIN) if call.intent.call < before]
+        reminders = await self._reminders(turn)
         mended = repair(
             lines,
             pen=self._pen(),
-            answers=[self._answer(answers[call.intent.call], call, turn) for call in known],
+            answers=[
+                replace(
+                    self._answer(answers[call.intent.call], call, turn),
+                    reminders=reminders.get(call.intent.call, ()),
+                )
+                for call in known
+            ],
             results=await self._results(lines, turn),
             rerun=self._rerun(before) if turn is self._attempt.turn else None,
             steers=self._steers_of_open_call(turn, before),
@@ -103,6 +111,27 @@ class SessionFiles:
         await self._apply(files, mended)
         if turn is self._attempt.turn:
             self._attempt.calls.delivered([call.intent.call for call in known])
+
+    async def _reminders(self, turn: TurnState) -> Mapping[int, Sequence[str]]:
+        """What Claude Code itself said at the end of the newest request, by its call."""
+        if turn is not self._attempt.turn:
+            return {}
+        asked = [
+            call for call in turn.calls.values() if call.intent.kind == "model" and call.intent.lane == MAIN
+        ]
+        messages = (await self._attempt.requests()).get(MAIN, ())
+        last = as_objects(as_object(messages[-1] if messages else None).get("content"))
+        if not asked or not any(block.get("type") == "tool_result" for block in last):
+            return {}
+        texts = [str(block.get("text", "")) for block in last if block.get("type") == "text"]
+        steers = [steer.text for steer in turn.steers]
+        return {
+            asked[-1].intent.call: [
+                text
+                for text in texts
+                if text.startswith(_REMINDER) and not any(steer in text for steer in steers)
+            ]
+        }
 
     def _lost_compaction(self, turn: TurnState, lines: Sequence[str]) -> int:
         """The first call that made a summary which the transcript lacks; beyond every call if there is none.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from outlast.adapters.claude_code.shapes import as_object
 from outlast.adapters.claude_code.transcript import (
     MARKER,
     Json,
@@ -22,6 +23,8 @@ from outlast.adapters.claude_code.transcript import (
 
 Ids: TypeAlias = Callable[[str], str]
 
+_OF_TASKS: Final = "<system-reminder>\nThe task tools haven't been used recently."
+_WITH_TASKS: Final = "existing tasks"
 _COPIED: Final = ("userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch")
 
 
@@ -46,6 +49,8 @@ class Answer:
     """As the provider gave it: Claude Code decides from it when to compact."""
     steers: Sequence[Steer] = ()
     """Steers that its request was the first to carry."""
+    reminders: Sequence[str] = ()
+    """What Claude Code itself added at the end of its request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,7 @@ def repair(  # noqa: PLR0913 - each keyword is another part of what the log know
         else:
             writer.results(results, None)
             writer.steers(answer.steers)
+            writer.reminders(answer.reminders)
             writer.answer(answer, 0)
     writer.results(results, rerun)
     writer.steers(steers)
@@ -164,6 +170,15 @@ def _without_failures(records: Sequence[Json], sentinel: str) -> int:
         elif records[i].get("type") in {"user", "assistant"}:
             break
     return end
+
+
+def _last_word(records: Sequence[Json]) -> int:
+    return next((i for i in range(len(records) - 1, -1, -1) if blocks(records[i])), 0)
+
+
+def _reminds(record: Json) -> bool:
+    """Whether the record is one from which Claude Code makes a reminder."""
+    return str(as_object(record.get("attachment")).get("type", "")).endswith("_reminder")
 
 
 def _is_resume_prompt(record: Json, sentinel: str) -> bool:
@@ -246,6 +261,20 @@ class _Writer:
                 "hostsOwnTurn": True,
             }
             self._append(f"steered/{attachment['source_uuid']}", "attachment", attachment=attachment)
+
+    def reminders(self, reminders: Sequence[str]) -> None:
+        """They are made anew at the next request if they are due; not behind an answer that has followed them."""
+        if any(_reminds(record) for record in self._records[_last_word(self._records) :]):
+            return
+        for number, text in enumerate(reminders):
+            name = f"reminder/{self._below}/{number}"
+            if text.startswith(_OF_TASKS) and _WITH_TASKS not in text:
+                # As its own record it also counts: else it would come again soon.
+                attachment: Json = {"type": "task_reminder", "content": [], "itemCount": 0}
+                self._append(name, "attachment", attachment=attachment)
+            else:
+                message = {"role": "user", "content": [{"type": "text", "text": text}]}
+                self._append(name, "user", isMeta=True, message=message)
 
     def marker(self, call: str) -> None:
         use = next((use for use in dangling(self._records) if use.id == call), None)
