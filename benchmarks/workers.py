@@ -89,11 +89,11 @@ class Crew:
     environ: dict[str, str] = field(default_factory=dict[str, str])
     workers: dict[int, WorkerProcess] = field(default_factory=dict[int, WorkerProcess])
 
-    async def hire(self) -> WorkerProcess:
-        """Start a worker and wait until it says that it works."""
-        worker = self.launch()
-        said = await asyncio.wait_for(asyncio.to_thread(_first_line, worker), READY_S)
-        return self.admit(worker, said)
+    async def hire(self, count: int = 1) -> None:
+        """Start workers, together, and wait until each says that it works."""
+        for process in [self.launch() for _ in range(count)]:
+            said = await asyncio.wait_for(asyncio.to_thread(_first_line, process), READY_S)
+            self.admit(process, said)
 
     def launch(self) -> "subprocess.Popen[bytes]":
         """Start a worker and wait for nothing."""
@@ -112,11 +112,10 @@ class Crew:
             start_new_session=True,
         )
 
-    def admit(self, supervisor: "subprocess.Popen[bytes]", said: bytes) -> WorkerProcess:
+    def admit(self, supervisor: "subprocess.Popen[bytes]", said: bytes) -> None:
         """Take in a worker by the first line that it said."""
         worker = WorkerProcess(supervisor, int(msgspec.json.decode(said)["pid"]))
         self.workers[worker.pid] = worker
-        return worker
 
     def dismiss(self) -> None:
         """End all of them."""
@@ -137,8 +136,7 @@ async def crew(bench: Bench, agent: str, count: int, **environ: str) -> AsyncGen
     ear = Ear(bench.directory / "ear")
     hired = Crew(bench, agent, ear, environ)
     try:
-        for _ in range(count):
-            await hired.hire()
+        await hired.hire(count)
         yield hired
     finally:
         hired.dismiss()

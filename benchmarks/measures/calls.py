@@ -64,9 +64,9 @@ async def _call(bench: Bench, policy: Policy, *, commits: int, limit: float) -> 
     ratios: list[float] = []
     with open_floor(bench.directory) as floor:
         async with bench.open() as world:
-            for repeat in range(bench.times(9, 4) + 1):
+            for repeat in range(bench.times(7, 4) + 1):
                 pairs = Pairs(floor, source_text(BYTES))
-                agent = calling(bench.times(500, 200), returning(pairs.work, policy))
+                agent = calling(bench.times(400, 200), returning(pairs.work, policy))
                 await carry(bench, world, agent, [f"{policy}-{repeat}"])
                 if repeat:  # the first warms up
                     costs.append(median(pairs.calls) * 1e6)

@@ -25,12 +25,12 @@ async def throughput(bench: Bench) -> Sequence[Row]:
     return [
         await _rate(bench, "safe", CALLS, LEAST),
         await _rate(bench, "never", CALLS),
-        await _rate(bench, "safe", bench.times(100, 40)),
+        await _rate(bench, "safe", bench.times(60, 40)),
     ]
 
 
 async def _rate(bench: Bench, policy: Policy, calls: int, least: int = 0) -> Row:
-    repeats = bench.times(9, 4)
+    repeats = bench.times(7, 4)
     texts = list(zip(range(500), source_text(BYTES), strict=False))
     body = msgspec.json.encode(texts[0][1])
     rates: list[float] = []
