@@ -98,18 +98,23 @@ def _turns(evidence: Evidence) -> Iterator[str]:
             yield f"call {intent.call} was left open"
 
 
-def _model_calls(evidence: Evidence, lost_answers: int, *, twins: bool) -> Iterator[str]:
+def _finished(evidence: Evidence) -> list[tuple[int, int]]:
+    """Request and call of each answer in the log."""
     outcomes = evidence.outcomes()
-    finished: dict[int, int] = {}
-    for intent in evidence.intents("model"):
-        outcome = outcomes.get(intent.call)
-        if outcome is not None and outcome.status == "ok":
-            number = _request_of(evidence.value(outcome.result))
-            if number in finished:
-                yield f"calls {finished[number]} and {intent.call} have the same answer"
-            finished[number] = intent.call
+    return [
+        (_request_of(evidence.value(outcome.result)), intent.call)
+        for intent in evidence.intents("model")
+        if (outcome := outcomes.get(intent.call)) is not None and outcome.status == "ok"
+    ]
+
+
+def _model_calls(evidence: Evidence, lost_answers: int, *, twins: bool) -> Iterator[str]:
+    finished = _finished(evidence)
     by_number = {request.n: request for request in evidence.requests}
-    for number, call in finished.items():
+    for number, count in Counter(number for number, _ in finished).items():
+        if count > 1:
+            yield f"{count} calls have the answer to request {number}"
+    for number, call in finished:
         answer = by_number.get(number)
         if answer is None:
             yield f"the answer of call {call} is of no request of this session"
@@ -117,7 +122,7 @@ def _model_calls(evidence: Evidence, lost_answers: int, *, twins: bool) -> Itera
         later = [one.n for one in evidence.requests if one.n > number and _same(one, answer)]
         if later and not twins:
             yield f"call {call} was finished by request {number} and went upstream again as {later}"
-    lost = [request for request in evidence.requests if request.n not in finished]
+    lost = [request for request in evidence.requests if request.n not in dict(finished)]
     if len(lost) > lost_answers:
         told = [(one.conversation, one.step, one.outcome) for one in lost]
         yield f"{len(lost)} requests came to nothing, {lost_answers} can be explained: {told}"
@@ -170,15 +175,20 @@ def _requests(evidence: Evidence, *, twins: bool) -> Iterator[str]:
         decoded = msgspec.json.decode(body, type=dict[str, Any])
         yield from _pairs(f"request {request.n}", _blocks(decoded["messages"]))
         understood = understand(decoded)
-        first = understood.messages[0]["content"]
-        key = msgspec.json.encode(first)
+        key = msgspec.json.encode(understood.messages[0]["content"])
         lanes[key].append((request.n, understood.messages, understood.frame))
+    # An unfinished request whose intent did not land may have told the newest result in other words.
+    finished = dict(_finished(evidence))
     for asked in lanes.values():
-        for (n, messages, frame), (later, more, later_frame) in pairwise(asked):
+        frame = asked[0][2]
+        yield from (
+            f"request {n} has another system prompt or other tools than request {asked[0][0]}"
+            for n, _, other in asked
+            if other != frame
+        )
+        for (n, messages, _), (later, more, _) in pairwise(one for one in asked if one[0] in finished):
             if not twins and not _begins(more, messages):
                 yield f"request {later} does not go on where request {n} stopped"
-            if frame != later_frame:
-                yield f"request {later} has another system prompt or other tools than request {n}"
 
 
 def _begins(longer: Sequence[Any], shorter: Sequence[Any]) -> bool:
