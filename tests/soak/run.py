@@ -86,8 +86,7 @@ class Soak:
             outcome = await sent.result()
         where = f"turn {turn.number} ({turn.kind}) of session {turn.session}"
         if outcome is None:
-            head = await self.stage.world.get(turn.session)
-            self._fault(f"{where} did not end within {TURN_S:g} s: {head.status}")
+            self._fault(f"{where} did not end within {TURN_S:g} s: {await self._standing(turn.session)}")
         elif (outcome.status, str(outcome)) != ("done", turn.last):
             self._fault(f"{where} ended otherwise than told: {outcome.status}, {outcome}")
         self.done += 1
@@ -99,6 +98,15 @@ class Soak:
                 flush=True,
             )
         return outcome is not None
+
+    async def _standing(self, session: str) -> str:
+        """How an open turn stands, and how its last attempts ended."""
+        head = await self.stage.world.get(session)
+        state = await (await self.stage.session(session)).state()
+        attempts = [] if state.turn is None else state.turn.attempts[-5:]
+        ends = [f"{one.worker}: {one.ended or 'lost'}" for one in attempts]
+        parked = None if state.turn is None else state.turn.parked
+        return f"{head.status}; {'; '.join(ends)}; {'' if parked is None else parked.evidence}"
 
     async def _look(self, turn: PlannedTurn, conversations: Sequence[str]) -> Evidence:
         evidence = await self.stage.evidence(turn.session, *conversations)
