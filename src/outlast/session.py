@@ -165,13 +165,16 @@ class Session:
         """
         state = await self.state()
         prompts = len(state.queue) + sum(
-            not isinstance(decode_input(unsqueeze(one.body)), Cancel) for one in await self.world.inputs(self.id)
+            not isinstance(decode_input(unsqueeze(one.body)), Cancel)
+            for one in await self.world.inputs(self.id)
         )
         if not 0 < turn < state.next_turn + prompts:
             raise TurnUnknown(session=self.id, turn=turn)
         last = state.last
         if last is not None and last.turn == turn:
-            return Outcome(turn, last.status, await self.value(last.result), last.error, last.usage or Usage())
+            return Outcome(
+                turn, last.status, await self.value(last.result), last.error, last.usage or Usage()
+            )
         after = Cursor.behind(state.seq) if turn >= state.next_turn - (state.turn is not None) else START
         async with aclosing(self.follow(after)) as shown:
             async for event in shown:

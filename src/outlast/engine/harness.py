@@ -54,7 +54,9 @@ class SupervisedProcesses:
                         await asyncio.wait({drain})
         finally:
             record = read_lock(lock)
-            if record is not None and record.dead is True:  # else it may be needed yet: it proves nothing so far
+            if (
+                record is not None and record.dead is True
+            ):  # else it may be needed yet: it proves nothing so far
                 lock.unlink(missing_ok=True)
 
 

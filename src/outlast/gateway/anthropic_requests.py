@@ -225,7 +225,7 @@ def _plain_block(block: Block) -> Block | None:
 
 
 def _trimmed(content: object) -> list[Block]:
-    """The content of a result, plain and without the space around its texts, which goes where something is folded in."""
+    """The content of a result, plain and without the space around its texts: it goes where something is folded in."""
     texts = [
         {**block, "text": block["text"].strip()} if "text" in block else block for block in _plain(content)
     ]

@@ -41,7 +41,9 @@ class ClaudeCodeDialogue:
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
         self.heard.set()
-        if headers.get(_SESSION_HEADER) != self._session:  # what a tool asks with the token is no word of the turn's
+        if (
+            headers.get(_SESSION_HEADER) != self._session
+        ):  # what a tool asks with the token is no word of the turn's
             return FOREIGN
         agent = headers.get(_AGENT_HEADER)
         if agent:
