@@ -27,7 +27,8 @@ _Value = TypeVar("_Value")
 INLINE_LIMIT: Final = 8 * 1024
 """Bytes of JSON up to which a value stands in its record; longer ones become blobs."""
 NODE: Final = 16
-"""Names per node of a conversation: a long list costs its new text and at most 63 names for each level of nodes."""
+"""Names per node of a conversation: a long list costs its new text and at most 15 names for each level of nodes. Names
+do not compress, and half a node of them stands in every request; smaller nodes mean more levels to read."""
 PAYLOAD_LIMIT: Final = 32 * 1024 * 1024
 """Bytes of JSON that one value may have."""
 DEPTH_LIMIT: Final = 200
