@@ -48,7 +48,7 @@ def main(only: tuple[str, ...], directory: Path, world: str, *, quick: bool) -> 
         click.echo(f"{measure.name}: {time.monotonic() - began:.0f} s", err=True)
     show(rows, machine, Console(width=None if sys.stdout.isatty() else 230))
     if not quick:
-        keep(rows, LATEST)
+        keep(rows, LATEST, beside=bool(only) or bool(failed))
     for text in failed:
         click.echo(f"FAILED {text}", err=True)
     sys.exit(1 if failed else 0)

@@ -38,11 +38,13 @@ def show(rows: Sequence[Row], machine: Mapping[str, str], console: Console) -> N
             console.print(Text(f"{word}: {row.name}: {row.why}"), soft_wrap=True)
 
 
-def keep(rows: Sequence[Row], file: Path) -> None:
-    """Write the figures as a list of objects, one a line; rows of other measurements in the file stay."""
+def keep(rows: Sequence[Row], file: Path, *, beside: bool) -> None:
+    """Write the figures as a list of objects, one a line; `beside` leaves rows of other measurements there."""
     fresh = {(row.name, row.world): {key: _kept(getattr(row, key)) for key in KEPT} for row in rows}
-    old: list[dict[str, object]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
-    there = {(str(row["name"]), str(row["world"])): row for row in old}
+    there: dict[tuple[str, str], dict[str, object]] = {}
+    if beside and file.exists():
+        old: list[dict[str, object]] = json.loads(file.read_text(encoding="utf-8"))
+        there = {(str(row["name"]), str(row["world"])): row for row in old}
     lines = [json.dumps(row, ensure_ascii=False) for row in {**there, **fresh}.values()]
     file.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 
