@@ -189,6 +189,33 @@ def test_what_a_failed_request_left_is_cut_off() -> None:
     assert done.lines == []
 
 
+@pytest.mark.parametrize("content", ["[[resumed]]", [text("[[resumed]]")]], ids=["text", "block"])
+def test_a_resume_prompt_that_nothing_was_answered_to_is_cut_off(content: object) -> None:
+    tape = whole()
+    tape.add("r", "user", message={"role": "user", "content": content})
+    lines = [*tape.lines, json.dumps({"type": "last-prompt", "leafUuid": "r"})]
+    done = repair(lines, pen=pen(), answers=[ONE, TWO], results=RESULTS, sentinel="[[resumed]]")
+    assert done.keep == len(whole().lines)
+    assert done.lines == []
+
+
+REMINDER = "<system-reminder>\nThe task tools haven't been used recently. Ignore this.\n</system-reminder>"
+
+
+@pytest.mark.parametrize(
+    ("reminder", "kind"),
+    [(REMINDER, "attachment"), ("<system-reminder>\nBe kind.\n</system-reminder>", "user")],
+)
+def test_a_reminder_is_put_back_before_the_answer_that_followed_it(reminder: str, kind: str) -> None:
+    end = Answer("m3", "model", [text("done")], "end_turn", reminders=[reminder])
+    records = applied(whole().lines, answers=[ONE, TWO, end], results=RESULTS)
+    assert [record["type"] for record in records[-2:]] == [kind, "assistant"]
+    known = [*whole().lines, json.dumps({"type": "attachment", "attachment": {"type": "task_reminder"}})]
+    records = applied(known, answers=[ONE, TWO, end], results=RESULTS)
+    assert [record["type"] for record in records[-2:]] == ["attachment", "assistant"]
+    assert len(records) == len(known) + 1
+
+
 def test_an_answer_missing_between_others_has_the_rest_written_anew() -> None:
     tape = Tape().prompt()
     tape.block("u4", "m2", text("both")).block("u5", "m2", use("b"))

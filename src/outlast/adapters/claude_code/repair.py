@@ -182,7 +182,9 @@ def _reminds(record: Json) -> bool:
 
 
 def _is_resume_prompt(record: Json, sentinel: str) -> bool:
-    texts = [block.get("text") for block in blocks(record)]
+    content = as_object(record.get("message")).get("content")
+    # After a marker it is a plain text, else a block.
+    texts = [content] if isinstance(content, str) else [block.get("text") for block in blocks(record)]
     return record.get("type") == "user" and texts == [sentinel]
 
 
