@@ -97,6 +97,15 @@ async def test_a_second_kill_during_the_recovery_costs_nothing_either(tmp_path: 
 
 
 @full
+async def test_a_kill_after_a_call_was_run_again_costs_nothing_either(tmp_path: Path) -> None:
+    script = {"go": [Step(text="I look.", tools=(bash("ls"),)), *says(LAST)]}
+    async with staged(tmp_path, script) as stage:
+        await stage.send(prompt("go"), id="go")
+        await stage.killed_at(Spot(Point.AFTER_START, "safe"), Spot(Point.IN_EFFECT, "model"))
+        await carried_on(stage, lost_answers=1)
+
+
+@full
 async def test_three_kills_while_the_same_answer_streams_end_in_one_answer(tmp_path: Path) -> None:
     streaming = Spot(Point.IN_EFFECT, "model", 2)
     async with staged(tmp_path, {"go": says(LAST)}) as stage:
