@@ -20,7 +20,7 @@ def facts(directory: Path) -> dict[str, str]:
         "python": sys.version.split()[0],
         "outlast": version("outlast"),
         "SQLite": f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})",
-        "load before": load,
+        "load": f"{load} before; more than 1 spoils every figure",
     }
 
 

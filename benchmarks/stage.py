@@ -59,11 +59,19 @@ async def gateway_for_nothing() -> AsyncGenerator[Gateway]:
         yield gateway
 
 
-async def carry(bench: Bench, world: World, agent: Agent, sessions: Sequence[str]) -> float:
-    """Open `sessions`, send each a prompt, and let a worker carry all of them to their end.
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Seconds from when a worker looked for work to when it found no more."""
 
-    Returns the seconds from when the worker looked for work to when it found no more.
-    """
+    wall_s: float
+    process_s: float
+    """On a processor, all threads."""
+    loop_s: float
+    """On a processor, the event loop's thread."""
+
+
+async def carry(bench: Bench, world: World, agent: Agent, sessions: Sequence[str]) -> Took:
+    """Open `sessions`, send each a prompt, and let a worker carry all of them to their end."""
     for name in sessions:
         session = await Session.open(world, name, agent=agent)
         await session.send("go")
@@ -72,6 +80,7 @@ async def carry(bench: Bench, world: World, agent: Agent, sessions: Sequence[str
         gateway_for_nothing() as gateway,
         open_worker(world, {agent.name: agent}, gateway, config) as worker,
     ):
-        began = time.perf_counter()
+        began = time.perf_counter(), time.process_time(), time.thread_time()
         await worker.work(until_idle=True)
-        return time.perf_counter() - began
+        ended = time.perf_counter(), time.process_time(), time.thread_time()
+        return Took(*(after - before for before, after in zip(began, ended, strict=True)))
