@@ -21,7 +21,7 @@ FLAGS = $(if $(HARNESS),--harness $(HARNESS)) $(if $(WORLD),--world $(WORLD)) $(
   $(if $(SEED),--seed $(SEED)) $(ARGS)
 PYTEST = $(if $(SEED),OUTLAST_TEST_SEED=$(SEED)) $(PY) -m pytest
 
-.PHONY: help setup lock demo fast test test-rest test-all check fix bench soak docs changelog build clean
+.PHONY: help setup lock demo fast repeat test test-rest test-all check fix bench soak docs changelog build clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /:/' | awk -F: '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ test: setup  ## the fast set, then real SIGKILLs and the real Claude Code progra
 
 test-rest: setup  ## what test-all adds to test: the whole product of cases and long property tests
 	@$(PYTEST) -n $(JOBS) --hypothesis-profile=big --timeout=600 -m "full or hypothesis" $(ARGS)
+
+repeat: setup  ## run once more, one after the other, what failed in the last test or test-rest
+	@$(PYTEST) --last-failed --last-failed-no-failures=none --timeout=300 $(ARGS)
 
 test-all: test test-rest  ## everything
 
