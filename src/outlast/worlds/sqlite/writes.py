@@ -20,6 +20,7 @@ from outlast.world import Commit, Delta, Header, Lease
 from outlast.world.checks import check_content
 from outlast.worlds.sqlite.hints import key, ready_key
 from outlast.worlds.sqlite.statements import statements
+from outlast.worlds.sqlite.together import land_together
 from outlast.worlds.sqlite.transaction import ALIVE, SHIFT, Row, Transaction
 
 SQL: Final = statements(__file__)
@@ -86,10 +87,12 @@ def commit_many(
     transaction: Transaction, tenant: str, commits: Sequence[tuple[Lease, Commit]]
 ) -> list[Exception | None]:
     """See `Log.commit_many`."""
+    landed = land_together(transaction, tenant, commits)
     results: list[Exception | None] = []
-    for lease, new in commits:
+    for place, (lease, new) in enumerate(commits):
         try:
-            _commit(transaction, tenant, lease, new)
+            if place not in landed:
+                _commit(transaction, tenant, lease, new)
         except OutlastError as error:
             results.append(error)
         else:
