@@ -12,7 +12,7 @@
     │   ├── Fenced                    a newer fence stands
     │   ├── NotIdle                   a lease stands or a turn is open
     │   ├── InputTaken                an input is not there to be consumed
-    │   └── SessionErased · SessionMoved
+    │   └── SessionErased
     ├── WorldUnavailable              the store cannot be reached or written; nothing is known to be lost
     │   └── WorldForeign · WorldTooNew · WorldReadOnly · WorldFull
     ├── FormatTooNew                  written by a newer outlast
@@ -129,10 +129,6 @@ class InputTaken(Refused):
 
 class SessionErased(Refused):
     text = "Session {session!r} was erased. Its id cannot be used again."
-
-
-class SessionMoved(Refused):
-    text = "Session {session!r} moved to {target}. Open that World instead."
 
 
 class WorldUnavailable(OutlastError):

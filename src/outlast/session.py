@@ -101,7 +101,7 @@ class Session:
         """The session `session`.
 
         Raises:
-            BadSessionId, SessionUnknown, SessionErased, SessionMoved
+            BadSessionId, SessionUnknown, SessionErased
         """
         await world.get(check_session_id(session))
         return cls(world, session, clock or SystemClock())

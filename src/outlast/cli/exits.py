@@ -34,7 +34,7 @@ class Exit(IntEnum):
     UNAVAILABLE = 4
     """The World or the harness cannot be used now; nothing acknowledged is lost."""
     REFUSED = 5
-    """The World refused: the session is held, erased or moved."""
+    """The World refused: the session is held, open or erased."""
     CANCELLED = 6
     """The turn was cancelled."""
     WAITING = 7

@@ -149,7 +149,7 @@ async def _fresh_name(world: World, prompt: str) -> str:
             if not await _exists(world, name):
                 return name
         except Refused:
-            continue  # it was erased or has moved
+            continue  # it was erased meanwhile
 
 
 def session_name(prompt: str) -> str:

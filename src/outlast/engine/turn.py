@@ -93,7 +93,7 @@ class Advancer:
 
     async def release(self, lease: Lease) -> None:
         """Give a lease back. Nothing happens when it no longer stands."""
-        with suppress(NotFound, Refused):  # erased or moved meanwhile: there is nothing to give back
+        with suppress(NotFound, Refused):  # erased meanwhile: there is nothing to give back
             await patiently(lambda: self.world.release(lease))
 
 

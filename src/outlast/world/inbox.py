@@ -40,7 +40,7 @@ class Inbox(Protocol):
             InputConflict: the id is there with another digest.
             BlobUnknown: it names a blob that is neither given nor held.
             BadPayload: its id is no Unicode.
-            SessionUnknown, SessionErased, SessionMoved
+            SessionUnknown, SessionErased
         """
         ...
 

@@ -91,7 +91,7 @@ class Log(Protocol):
         * `InputTaken`: an input that it consumes is not there, or was consumed by another commit.
         * `BlobUnknown`: a blob that it names is neither given nor held for this tenant.
         * `BadPayload`: its status is too long, or a text of it is no Unicode.
-        * `SessionUnknown`, `SessionErased`, `SessionMoved`
+        * `SessionUnknown`, `SessionErased`
 
         Raises:
             WorldUnavailable: for none of the commits is it known whether it landed; the identical ones may be
@@ -107,7 +107,7 @@ class Log(Protocol):
         Raises:
             NotIdle: a lease stands or a turn is open.
             CommitConflict: `commit` is not the next number.
-            Fenced, InputTaken, BlobUnknown, BadPayload, SessionUnknown, SessionErased, SessionMoved
+            Fenced, InputTaken, BlobUnknown, BadPayload, SessionUnknown, SessionErased
         """
         ...
 
@@ -120,7 +120,7 @@ class Log(Protocol):
         Raises:
             CommitConflict: commit `after` is not the newest, or `first` would leave a hole.
             Fenced: the lease's fence is not the session's newest, or it was released.
-            SessionUnknown, SessionErased, SessionMoved
+            SessionUnknown, SessionErased
         """
         ...
 
@@ -133,12 +133,12 @@ class Log(Protocol):
 
         Raises:
             Fenced: the lease's fence is not the session's newest, or it was released.
-            SessionUnknown, SessionErased, SessionMoved
+            SessionUnknown, SessionErased
         """
         ...
 
     async def get(self, session: str) -> SessionHead:
-        """Raises SessionUnknown, SessionErased, SessionMoved."""
+        """Raises SessionUnknown, SessionErased."""
         ...
 
     async def list(
@@ -157,8 +157,8 @@ class Log(Protocol):
         A reader is never shown a delta beyond what the next commit seals once that commit is there, never an
         item twice and never out of order; deltas of commit k come before commit k + 1. Costs the tail only.
         Deltas that count and whose bytes were dropped or lost come as a `Gap` with their count. The iterator
-        ends with `SessionErased` or `SessionMoved` when that happens, with `SessionUnknown` at once. Whoever
-        stops early closes it (`aclosing`).
+        ends with `SessionErased` when that happens, with `SessionUnknown` at once. Whoever stops early closes it
+        (`aclosing`).
         """
         ...
 
