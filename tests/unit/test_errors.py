@@ -1,7 +1,9 @@
+import ast
 import copy
 import pickle
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from string import Formatter
 
 import pytest
@@ -18,10 +20,34 @@ def _tree(root: type[OutlastError] = OutlastError) -> Iterator[type[OutlastError
 
 
 TREE = list(_tree())
+KINDS = {kind.__name__: kind for kind in TREE}
 
 
 def _facts(kind: type[OutlastError]) -> dict[str, object]:
     return {name: f"<{name}>" for _, name, _, _ in Formatter().parse(kind.text) if name}
+
+
+def _made() -> Iterator[tuple[str, type[OutlastError], ast.Call]]:
+    """Every place in the package where an error is made: whether raised there or handed to whoever raises it."""
+    package = Path(errors.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in KINDS:
+                    yield f"{path.relative_to(package)}:{node.lineno}", KINDS[name], node
+                case _:
+                    pass
+
+
+def _misfit(kind: type[OutlastError], made: ast.Call) -> str:
+    """What is wrong with the facts that `made` gives to its error; empty if nothing is."""
+    named = {keyword.arg for keyword in made.keywords}
+    wanted = set(_facts(kind))
+    if made.args or None in named:
+        return f"{kind.__name__} is made with facts that have no name here"
+    if named != wanted:
+        return f"{kind.__name__} is made of {sorted(wanted)}, not of {sorted(map(str, named))}"
+    return ""
 
 
 @pytest.mark.parametrize("kind", TREE)
@@ -66,3 +92,28 @@ def test_control_flow_is_swallowed_by_no_except_exception(kind: type[AttemptLost
     assert not issubclass(kind, Exception)
     stop = kind("fenced")
     assert str(pickle.loads(pickle.dumps(stop))) == "fenced"
+
+
+def test_every_error_is_made_with_the_facts_that_its_message_names() -> None:
+    misfits = {place: misfit for place, kind, made in _made() if (misfit := _misfit(kind, made))}
+    assert not misfits
+
+
+def test_every_error_that_has_a_message_of_its_own_is_raised_somewhere() -> None:
+    speaking = {kind for kind in TREE if "text" in vars(kind)} - {OutlastError}
+    assert speaking <= {kind for _, kind, _ in _made()}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "TurnUnknown(session=session)",
+        "TurnUnknown(session=session, turn=1, world=world)",
+        "TurnUnknown(session, turn=1)",
+        "TurnUnknown(**facts)",
+    ],
+)
+def test_a_fact_that_is_missing_unknown_or_unnamed_is_found(code: str) -> None:
+    made = ast.parse(code, mode="eval").body
+    assert isinstance(made, ast.Call)
+    assert _misfit(errors.TurnUnknown, made)

@@ -229,9 +229,7 @@ class PipeSendStream(ByteSendStream):
 
 def _program(lock: Path, ttl_s: float) -> list[str]:
     if sys.platform not in {"linux", "darwin"}:
-        raise UnsupportedPlatform(
-            harness="outlast", platform=sys.platform, supported="Linux, and macOS untested"
-        )
+        raise UnsupportedPlatform(platform=sys.platform, supported="Linux, and macOS untested")
     return [sys.executable, "-I", "-S", str(_SUPERVISE), "--lock", str(lock), "--ttl-s", str(ttl_s)]
 
 
