@@ -14,7 +14,7 @@ from benchmarks.frame import Bench, Row, median, spread
 from benchmarks.measures.stored import weight
 from benchmarks.stage import carry
 from benchmarks.texts import random_text, source_text
-from outlast.adapter import Agent, Attempt, ModelAsk, Resolved, Send, TurnResult
+from outlast.adapter import MAIN, Agent, Attempt, ModelAsk, Resolved, Send, TurnResult
 from outlast.codec import canonical
 from outlast.errors import TurnStopped
 from outlast.ids import digest
@@ -54,7 +54,7 @@ class Talk:
         for said, answered in zip(self._texts[::2], self._texts[1::2], strict=True):
             messages.append({"role": "user", "content": [{"type": "text", "text": said}]})
             match = digest(canonical(messages))
-            opening = await attempt.calls.open_model(ModelAsk("main", "bench", match, frame, messages))
+            opening = await attempt.calls.open_model(ModelAsk(MAIN, "bench", match, frame, messages))
             if not isinstance(opening, Send):
                 raise TurnStopped("only fresh turns are measured")
             content = [{"type": "text", "text": answered}]

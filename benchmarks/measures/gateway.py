@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.frame import Bench, Row, median, spread
 from benchmarks.workers import ROOT
-from outlast.adapter import Agent, Attempt, Deny, HookAsk, Let, Resolved, TurnResult
+from outlast.adapter import MAIN, Agent, Attempt, Deny, HookAsk, Let, Resolved, TurnResult
 from outlast.clock import SystemClock
 from outlast.gateway import Open, open_gateway
 from outlast.recovery import Abilities
@@ -40,7 +40,7 @@ class Speech:
     greets = False
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
-        return "main"
+        return MAIN
 
     def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         return request

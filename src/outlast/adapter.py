@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from outlast.calls import (
+    MAIN,
+    SIDE,
     Calls,
     Deny,
     Joined,
@@ -33,6 +35,8 @@ from outlast.tool import Tool
 from outlast.workspace import Workspace
 
 __all__ = [
+    "MAIN",
+    "SIDE",
     "Adapter",
     "Agent",
     "Attempt",

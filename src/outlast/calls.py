@@ -5,10 +5,15 @@ What an answer, a grant and a refusal are, and the promises of `Calls`, behind w
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from outlast.records import CallIntent, Usage
 from outlast.records.kinds import OnDoubt, OutcomeStatus, Policy, RunsIn
+
+MAIN: Final = "main"
+"""The lane of the conversation itself."""
+SIDE: Final = "side:"
+"""Begins the names of lanes beside the conversation, which are kept as the harness's adapter names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,7 @@ class Calls(Protocol):
         arguments: Mapping[str, Any],
         *,
         harness_id: str = "",
-        lane: str = "main",
+        lane: str = MAIN,
     ) -> ToolResult:
         """Run one of the application's tools in the worker, or read its outcome from the log. Durable."""
         ...

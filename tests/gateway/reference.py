@@ -9,6 +9,7 @@ from typing import Any, Literal
 import anyio
 
 from outlast.adapter import (
+    MAIN,
     Deny,
     Gateway,
     HookAsk,
@@ -171,7 +172,7 @@ class MemoryCalls:
         self.results.setdefault(harness_id, result)
 
     async def run_tool(
-        self, name: str, arguments: Mapping[str, Any], *, harness_id: str = "", lane: str = "main"
+        self, name: str, arguments: Mapping[str, Any], *, harness_id: str = "", lane: str = MAIN
     ) -> ToolResult:
         self._alive()
         if harness_id in self.results:
@@ -202,7 +203,7 @@ class MemoryCalls:
     def grant(self, harness_id: str, name: str = "Bash") -> None:
         """Write the intent of a tool call."""
         self.intents[harness_id] = CallIntent(
-            call=self._next(), turn=1, lane="main", ordinal=0, kind="tool", name=name, harness_id=harness_id
+            call=self._next(), turn=1, lane=MAIN, ordinal=0, kind="tool", name=name, harness_id=harness_id
         )
 
     def _next(self) -> int:
@@ -235,7 +236,7 @@ class PlainDialogue:
         self.grievance: str | None = None
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
-        return headers.get("x-claude-code-agent-id", "main")
+        return headers.get("x-claude-code-agent-id", MAIN)
 
     def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         messages = [_without_going_on(message) for message in request["messages"]]

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from outlast.adapter import (
+    MAIN,
     Attempt,
     Deny,
     ModelAsk,
@@ -139,7 +140,7 @@ class Scripted:
         calls = attempt.calls
         for steer in attempt.steers.waiting():
             attempt.steers.carried(steer.input)
-        opening = await calls.open_model(ModelAsk("main", "scripted", match, {"step": at}, messages))
+        opening = await calls.open_model(ModelAsk(MAIN, "scripted", match, {"step": at}, messages))
         match opening:
             case Served(call, answer):
                 text = str(answer["text"])

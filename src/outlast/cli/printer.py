@@ -15,6 +15,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from outlast.calls import MAIN
 from outlast.cli.text import (
     COLOUR,
     MARK,
@@ -249,7 +250,7 @@ class Printer:
 
 
 def _lane(view: CallView) -> str:
-    return "" if view.lane in {"", "main"} else f"[{short(view.lane, 20)}] "
+    return "" if view.lane in {"", MAIN} else f"[{short(view.lane, 20)}] "
 
 
 def _is_model(view: CallView, event: Event) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from outlast.calls import MAIN
 from outlast.cli.listing import Row
 from outlast.cli.text import MARK, arguments_text, dollars, payload_text, plain, short, tokens
 from outlast.codec import decode_records
@@ -149,7 +150,7 @@ def call_line(call: CallState) -> str:
     else:
         mark, state = MARK[call.outcome.status], call.outcome.status.replace("_", " ")
         took = f"{call.outcome.duration_s:.1f} s"
-    lane = "" if intent.lane == "main" else f"[{short(intent.lane, 20)}] "
+    lane = "" if intent.lane == MAIN else f"[{short(intent.lane, 20)}] "
     name = "model" if intent.kind == "model" else short(intent.name, 40)
     line = f"  {mark} {intent.call:>4}  {lane}{name:10} {state:11} {took:>8}  "
     if intent.kind == "model":

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from outlast.adapter import Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult
+from outlast.adapter import MAIN, Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult
 from outlast.codec import canonical
 from outlast.engine.context import Context
 from outlast.engine.effects import CallIO, run_function
@@ -117,7 +117,7 @@ class AttemptCalls:
     # tools that the worker runs
 
     async def run_tool(
-        self, name: str, arguments: Mapping[str, Any], *, harness_id: str = "", lane: str = "main"
+        self, name: str, arguments: Mapping[str, Any], *, harness_id: str = "", lane: str = MAIN
     ) -> ToolResult:
         state = self.index.of_harness(harness_id) if harness_id else self.index.next_in(lane)
         if harness_id and state is None:

@@ -3,11 +3,8 @@
 from collections import defaultdict, deque
 from collections.abc import Iterable
 
+from outlast.adapter import MAIN, SIDE
 from outlast.fold import CallState, TurnState
-
-MAIN = "main"
-SIDE = "side:"
-"""Begins the names of lanes beside the conversation, which are kept as the harness's adapter names them."""
 
 
 class CallIndex:

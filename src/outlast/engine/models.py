@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from outlast.adapter import Joined, ModelAsk, Opening, Parked, Resolved, Send, Served, ToolAsk
+from outlast.adapter import MAIN, Joined, ModelAsk, Opening, Parked, Resolved, Send, Served, ToolAsk
 from outlast.engine.context import Context
-from outlast.engine.index import MAIN, CallIndex
+from outlast.engine.index import CallIndex
 from outlast.fold import CallState
 from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, CallRetracted, Payload, SteerTaken, TurnParked, Usage

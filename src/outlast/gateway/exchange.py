@@ -8,6 +8,7 @@ from typing import Any, Final
 import anyio
 import httpx
 
+from outlast.adapter import MAIN
 from outlast.clock import Clock
 from outlast.errors import AttemptLost, ModelCallFailed, TurnStopped
 from outlast.gate import Point
@@ -22,7 +23,6 @@ from outlast.gateway.wire import JSON, Header
 from outlast.records import Usage
 
 POLICY: Final = "model"
-MAIN: Final = "main"
 _ERROR_BYTES: Final = 1024 * 1024
 _PASSING: Final = frozenset({408, 409, 425, 429})
 _TAIL_S: Final = 0.2

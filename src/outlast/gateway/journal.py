@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from outlast.adapter import Joined, ModelAsk, Parked, Send, Served
+from outlast.adapter import MAIN, Joined, ModelAsk, Parked, Send, Served
 from outlast.clock import Clock
 from outlast.errors import AttemptLost, TurnStopped
 from outlast.gateway.delivery import Delivery
 from outlast.gateway.dialect import NotARequest, Understood
 from outlast.gateway.doors import OpenDoor
-from outlast.gateway.exchange import MAIN, Exchange, Outgoing
+from outlast.gateway.exchange import Exchange, Outgoing
 from outlast.gateway.feed import Whole
 from outlast.gateway.limits import Limits
 from outlast.gateway.refusals import error, refused

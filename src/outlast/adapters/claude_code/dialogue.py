@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from outlast.adapter import Deny, HookAsk, Let, ToolResult
+from outlast.adapter import MAIN, SIDE, Deny, HookAsk, Let, ToolResult
 from outlast.adapters.claude_code.shapes import Json, as_list, as_object, as_objects
 
 SENTINEL: Final = "[[outlast: resumed, nothing was said]]"
 """The resume prompt, and the model's last word in a turn that was cut short; it never reaches the provider."""
-MAIN: Final = "main"
-COMPACTION: Final = "side:compaction"
-FOREIGN: Final = "side:foreign"
+COMPACTION: Final = f"{SIDE}compaction"
+FOREIGN: Final = f"{SIDE}foreign"
 
 _AGENT_HEADER: Final = "x-claude-code-agent-id"
 _SESSION_HEADER: Final = "x-claude-code-session-id"

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from outlast.adapter import Attempt, Process, TurnResult
+from outlast.adapter import MAIN, Attempt, Process, TurnResult
 from outlast.adapters.claude_code import stream
-from outlast.adapters.claude_code.dialogue import MAIN, ClaudeCodeDialogue
+from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.places import mirrored_path
 from outlast.errors import HarnessError, ModelCallFailed

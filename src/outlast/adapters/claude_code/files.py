@@ -12,8 +12,8 @@ from typing import Final
 import anyio
 import msgspec
 
-from outlast.adapter import Attempt, ToolResult
-from outlast.adapters.claude_code.dialogue import COMPACTION, MAIN, SENTINEL
+from outlast.adapter import MAIN, Attempt, ToolResult
+from outlast.adapters.claude_code.dialogue import COMPACTION, SENTINEL
 from outlast.adapters.claude_code.launch import prompt_uuid
 from outlast.adapters.claude_code.places import transcript_path
 from outlast.adapters.claude_code.repair import Answer, Pen, Repair, Result, Steer, closed, repair
