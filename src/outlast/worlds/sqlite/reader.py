@@ -86,6 +86,8 @@ class Reader:
             while job := self._queue.get():
                 result, error = None, None
                 try:
+                    # Before connecting: a file that is gone or another one would be opened with an error of its own.
+                    self._files.check_identity(self._identity)
                     database = database or connect_reader(self._files, self._access)
                     result = self._answer(database, job)
                 except OutlastError as refusal:
@@ -104,7 +106,6 @@ class Reader:
             pass  # the loop is closed: nobody waits any more
 
     def _answer(self, database: Database, job: _Job[T]) -> T:
-        self._files.check_identity(self._identity)
         database.execute("begin")
         try:
             return job.call(Query(database, self._files.name, self._now()))
