@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-import msgspec
 
 from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.claude_code.dialogue import COMPACTION, SENTINEL
@@ -24,6 +23,7 @@ from outlast.errors import HarnessError
 from outlast.fold import CallState, TurnState
 from outlast.ids import stable_uuid
 from outlast.recovery import Run
+from outlast.tool import result_text
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of one result that Claude Code has put into a file of its own."""
@@ -209,7 +209,7 @@ class SessionFiles:
         for harness_id in attempt.state.told:
             told = attempt.calls.result_of(harness_id)
             if told is not None:
-                results[harness_id] = Result(_text(told.value), is_error=True)
+                results[harness_id] = Result(result_text(told.value), is_error=True)
         return results
 
     async def _result(self, call: CallState, worded: Mapping[str, Result]) -> Result:
@@ -217,12 +217,12 @@ class SessionFiles:
         attempt, intent = self._attempt, call.intent
         outcome = await attempt.outcome(intent.call)
         if outcome.status in {"in_doubt", "interrupted", "cancelled"}:
-            return Result(_text(outcome.value), is_error=True)
+            return Result(result_text(outcome.value), is_error=True)
         known = worded.get(intent.harness_id)
         if known is None:
             failed = outcome.status == "error"
             if intent.runs_in == "worker":
-                text = _text(outcome.value)
+                text = result_text(outcome.value)
                 known = Result(text if failed else [{"type": "text", "text": text}], failed)
             else:
                 known = of_response(intent.name, outcome.value, is_error=failed)
@@ -306,7 +306,3 @@ def _below(home: Path, path: str) -> Path:
             harness="claude-code", reason=f"a mirrored file lies outside its home: {path[:200]}"
         )
     return target
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from outlast.adapters.claude_code.shapes import as_object
+from outlast.adapters.claude_code.shapes import Json, as_object
 from outlast.adapters.claude_code.transcript import (
     MARKER,
-    Json,
     as_line,
     blocks,
     dangling,

@@ -8,10 +8,9 @@ the hook's `tool_response` is known; `of_response` words it as Claude Code does,
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-import msgspec
-
 from outlast.adapters.claude_code.repair import Result
 from outlast.adapters.claude_code.shapes import as_object, as_objects
+from outlast.tool import result_text
 
 
 def in_messages(messages: Iterable[object]) -> dict[str, Result]:
@@ -26,13 +25,11 @@ def in_messages(messages: Iterable[object]) -> dict[str, Result]:
 
 def of_response(name: str, response: object, *, is_error: bool = False) -> Result:
     """The result that the model reads of a call of tool `name`, from what the hook was given."""
-    if isinstance(response, str):
-        return Result(response, is_error)
     if isinstance(response, list):
         return Result(as_objects(cast("object", response)), is_error)
-    if not isinstance(response, dict):
-        return Result(msgspec.json.encode(response).decode(), is_error)
-    return Result(_WORDS.get(name, _as_json)(as_object(cast("object", response))), is_error)
+    if isinstance(response, dict):
+        return Result(_WORDS.get(name, result_text)(as_object(cast("object", response))), is_error)
+    return Result(result_text(response), is_error)
 
 
 def _bash(response: Mapping[str, Any]) -> str:
@@ -64,11 +61,7 @@ def _write(response: Mapping[str, Any]) -> str:
 
 
 def _agent(response: Mapping[str, Any]) -> str | Sequence[Mapping[str, Any]]:
-    return as_objects(response.get("content")) or _as_json(response)
-
-
-def _as_json(response: Mapping[str, Any]) -> str:
-    return msgspec.json.encode(response).decode()
+    return as_objects(response.get("content")) or result_text(response)
 
 
 _WORDS = {

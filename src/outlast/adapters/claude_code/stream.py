@@ -6,9 +6,8 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 
+from outlast.adapters.claude_code.shapes import Json
 from outlast.records import Usage
-
-Json: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +203,7 @@ def prompt(text: str, uuid: str) -> bytes:
     return _line({"type": "user", "uuid": uuid, "message": {"role": "user", "content": text}})
 
 
-def allow(asked: Asked, arguments: Json) -> bytes:
+def allow(asked: Asked, arguments: Mapping[str, Any]) -> bytes:
     """The tool may run, with `arguments` and no others."""
     return _reply(asked.request, {"behavior": "allow", "updatedInput": dict(arguments)})
 

@@ -8,11 +8,11 @@ and the version that they were found on, are in `docs/internals/claude-code.md`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import msgspec
 
-Json: TypeAlias = dict[str, Any]
+from outlast.adapters.claude_code.shapes import Json, as_list, as_object
 
 MARKER: Final = "hook_deferred_tool"
 """Type of the attachment that has one call run again."""
@@ -88,16 +88,13 @@ def _boundary(records: Sequence[Json]) -> int:
 
 def blocks(record: Json) -> list[Json]:
     """The content blocks of a message; none of other records and of plain text."""
-    message = record.get("message")
-    if record.get("type") not in {"user", "assistant"} or not isinstance(message, dict):
+    if record.get("type") not in {"user", "assistant"}:
         return []
-    content = cast("Json", message).get("content")
-    return cast("list[Json]", content) if isinstance(content, list) else []
+    return as_list(as_object(record.get("message")).get("content"))
 
 
 def _attached(record: Json) -> Json:
-    attachment = record.get("attachment")
-    return cast("Json", attachment) if isinstance(attachment, dict) else {}
+    return as_object(record.get("attachment"))
 
 
 def is_answer(record: Json) -> bool:
