@@ -16,6 +16,8 @@ import platformdirs
 
 from outlast.errors import BadSettings
 
+ANTHROPIC: Final = "https://api.anthropic.com"
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -26,7 +28,7 @@ class Settings:
     lease_s: float = 10.0
     concurrency: int = 16
     drain_s: float = 30.0
-    anthropic_base_url: str = "https://api.anthropic.com"
+    anthropic_base_url: str = ANTHROPIC
     log_level: str = "warning"
 
     @property

@@ -14,7 +14,7 @@ from outlast.adapter import TakenSteer, ToolResult
 from outlast.clock import SystemClock
 from outlast.errors import AttemptLost, BadSettings, TurnStopped
 from outlast.gate import Point
-from outlast.gateway import ApiKey, Bearer, Limits, Login, Open, open_gateway
+from outlast.gateway import ApiKey, Bearer, Limits, Login, Open, Subscription, open_gateway
 from outlast.testing.models import ScriptedModels, parse_script
 from outlast.testing.models.script import Garbage
 from tests.gateway.messages import (
@@ -165,14 +165,21 @@ async def test_the_credential_is_added_outside_the_harness(tmp_path: Path) -> No
     file.write_bytes(msgspec.json.encode({"claudeAiOauth": {"accessToken": "secret"}}))
     async with said.serving():
         url = said.base_url + "/"
-        for upstream in (ApiKey("secret", url), Bearer("secret", url), Login(file, url)):
+        for upstream in (
+            ApiKey("secret", url),
+            Bearer("secret", url),
+            Subscription("secret", url),
+            Login(file, url),
+        ):
             assert "secret" not in repr(upstream)
             async with stage(upstream) as on:
                 assert (await on.ask(HELLO, **{"anthropic-beta": "b1"})).status_code == 200
-    key, bearer, login = (asked.headers for asked in said.requests)
+    key, bearer, token, login = (asked.headers for asked in said.requests)
     assert (key["x-api-key"], key.get("authorization")) == ("secret", None)
     assert (bearer["authorization"], bearer.get("x-api-key")) == ("Bearer secret", None)
-    assert (login["authorization"], login["anthropic-beta"]) == ("Bearer secret", "b1,oauth-2025-04-20")
+    for subscribed in (token, login):
+        assert subscribed["authorization"] == "Bearer secret"
+        assert subscribed["anthropic-beta"] == "b1,oauth-2025-04-20"
 
 
 async def test_without_a_login_the_harness_is_told_to_stop_and_why(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from outlast.cli.providers import NO_CREDENTIAL, describe
 from outlast.engine.pidns import can_use_pid_namespace
 from outlast.engine.processes import start_supervised
 from outlast.errors import OutlastError
-from outlast.gateway.upstream import ANTHROPIC
 from outlast.ids import new_id
+from outlast.settings import ANTHROPIC
 
 State = Literal["ok", "warning", "missing"]
 _MARK = {"ok": ("●", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}

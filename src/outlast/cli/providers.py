@@ -1,26 +1,13 @@
 """Chooses where model requests go and with which credential, from the environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from outlast.gateway.upstream import ApiKey, Bearer, Login, Open, Target, Upstream
-from outlast.settings import Settings
+from outlast.gateway.upstream import ApiKey, Bearer, Login, Open, Subscription, Upstream
+from outlast.settings import ANTHROPIC, Settings
 
 NO_CREDENTIAL: Final = "no credential"
-
-
-@dataclass(frozen=True, slots=True)
-class OAuthToken:
-    """A subscription's token, as `claude setup-token` gives it."""
-
-    token: str = field(repr=False)
-    base_url: str
-
-    async def target(self, dialect: str, session: str) -> Target:
-        headers = {"authorization": f"Bearer {self.token}", "anthropic-beta": "oauth-2025-04-20"}
-        return Target(self.base_url.rstrip("/"), headers)
 
 
 def upstream_of(settings: Settings, environ: Mapping[str, str]) -> Upstream:
@@ -45,7 +32,7 @@ def _choose(settings: Settings, environ: Mapping[str, str]) -> tuple[Upstream, s
     if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
         return Bearer(token, base_url), base_url, "ANTHROPIC_AUTH_TOKEN"
     if token := environ.get("CLAUDE_CODE_OAUTH_TOKEN"):
-        return OAuthToken(token, base_url), base_url, "CLAUDE_CODE_OAUTH_TOKEN"
+        return Subscription(token, base_url), base_url, "CLAUDE_CODE_OAUTH_TOKEN"
     login = _login(environ)
     if login.is_file():
         return Login(login, base_url), base_url, f"the login in {login.parent}"
@@ -54,10 +41,9 @@ def _choose(settings: Settings, environ: Mapping[str, str]) -> tuple[Upstream, s
 
 def _base_url(settings: Settings, environ: Mapping[str, str]) -> str:
     """Ours where it was set; else the one that the harness's own users set."""
-    default = Settings().anthropic_base_url
-    if settings.anthropic_base_url != default:
+    if settings.anthropic_base_url != ANTHROPIC:
         return settings.anthropic_base_url
-    return environ.get("ANTHROPIC_BASE_URL") or default
+    return environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC
 
 
 def _login(environ: Mapping[str, str]) -> Path:

@@ -5,10 +5,18 @@
 
 from outlast.gateway.app import HttpGateway, open_gateway
 from outlast.gateway.limits import Limits
-from outlast.gateway.upstream import ANTHROPIC, ApiKey, Bearer, Login, NoCredential, Open, Target, Upstream
+from outlast.gateway.upstream import (
+    ApiKey,
+    Bearer,
+    Login,
+    NoCredential,
+    Open,
+    Subscription,
+    Target,
+    Upstream,
+)
 
 __all__ = [
-    "ANTHROPIC",
     "ApiKey",
     "Bearer",
     "HttpGateway",
@@ -16,6 +24,7 @@ __all__ = [
     "Login",
     "NoCredential",
     "Open",
+    "Subscription",
     "Target",
     "Upstream",
     "open_gateway",

@@ -16,8 +16,7 @@ import msgspec
 
 from outlast.gateway.limits import Limits
 from outlast.gateway.wire import Header
-
-ANTHROPIC: Final = "https://api.anthropic.com"
+from outlast.settings import ANTHROPIC
 
 # Between two machines only (RFC 9110, section 7.6.1), or ours to say.
 _NOT_PASSED: Final = frozenset(
@@ -95,6 +94,18 @@ class Bearer:
 
 
 @dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription's token, as `claude setup-token` gives it."""
+
+    token: str = field(repr=False)
+    base_url: str = ANTHROPIC
+
+    async def target(self, dialect: str, session: str) -> Target:
+        headers = {"authorization": f"Bearer {self.token}", _JOINED: "oauth-2025-04-20"}
+        return Target(self.base_url.rstrip("/"), headers)
+
+
+@dataclass(frozen=True, slots=True)
 class Open:
     """A provider that asks for no credential: a model on this machine, the scripted one."""
 
@@ -124,9 +135,7 @@ class Login:
         if not isinstance(token, str) or not token:
             reason = f"There is no login in {self.file}. Run `claude` and log in, or set an API key."
             raise NoCredential(reason)
-        return Target(
-            self.base_url.rstrip("/"), {"authorization": f"Bearer {token}", _JOINED: "oauth-2025-04-20"}
-        )
+        return await Subscription(token, self.base_url).target(dialect, session)
 
 
 def outgoing(pairs: Iterable[Header], target: Target) -> list[Header]:
