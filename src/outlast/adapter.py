@@ -26,6 +26,7 @@ from outlast.calls import (
     Served,
     ToolAsk,
     ToolResult,
+    is_passing,
 )
 from outlast.clock import Clock
 from outlast.fold import SessionState, TurnState
@@ -62,6 +63,7 @@ __all__ = [
     "ToolAsk",
     "ToolResult",
     "TurnResult",
+    "is_passing",
 ]
 
 

@@ -15,6 +15,8 @@ MAIN: Final = "main"
 SIDE: Final = "side:"
 """Begins the names of lanes beside the conversation, which are kept as the harness's adapter names them."""
 
+_PASSING: Final = frozenset({408, 409, 425, 429})
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -111,6 +113,11 @@ class ToolResult:
     status: OutcomeStatus
     value: object
     """JSON: what the model reads, text or blocks."""
+
+
+def is_passing(status: int) -> bool:
+    """Whether an error of a provider with this HTTP status may be another answer later, to the same request."""
+    return status in _PASSING or status >= 500
 
 
 class Calls(Protocol):

@@ -11,11 +11,10 @@ import pytest
 
 from outlast.adapter import Door
 from outlast.adapters.claude_code import hello as hello_program
-from outlast.adapters.claude_code.hello import hello
+from outlast.adapters.claude_code.hello import TOKEN_VARIABLE, hello
 from outlast.adapters.claude_code.launch import (
     DISALLOWED,
     SWITCHES,
-    TOKEN_VARIABLE,
     Launch,
     argv,
     environment,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import anyio
 import httpx
 
-from outlast.adapter import MAIN
+from outlast.adapter import MAIN, is_passing
 from outlast.clock import Clock
 from outlast.errors import AttemptLost, ModelCallFailed, TurnStopped
 from outlast.gate import Point
@@ -24,7 +24,6 @@ from outlast.records import Usage
 
 POLICY: Final = "model"
 _ERROR_BYTES: Final = 1024 * 1024
-_PASSING: Final = frozenset({408, 409, 425, 429})
 _TAIL_S: Final = 0.2
 _RETRY_AFTER_MOST_S: Final = 24 * 3600.0
 
@@ -229,7 +228,7 @@ class Exchange:
             await self._void(nothing.reason, nothing.retry_after_s)
             self.feed.fail(nothing.instead)
         status = nothing.instead.status
-        if lane != MAIN and (status in _PASSING or status >= 500):
+        if lane != MAIN and is_passing(status):
             # To the harness a sub-agent would have failed for good, and the model would be told so.
             self._door.crash(ModelCallFailed(status=status, reason=nothing.reason))
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from outlast.adapter import MAIN, Attempt, Process, TurnResult
+from outlast.adapter import MAIN, Attempt, Process, TurnResult, is_passing
 from outlast.adapters.claude_code import stream
 from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.files import SessionFiles
@@ -30,7 +30,6 @@ WANTS_A_PERSON: Final = (
 
 REFUSED: Final = "outlast lets nothing through"
 """What the gateway's refusals say: the provider has no part in them."""
-_PASSING: Final = frozenset({408, 409, 425, 429})
 
 
 class Driver:
@@ -205,6 +204,6 @@ def _result(end: stream.Finished) -> TurnResult:
         return TurnResult("done", end.text)
     if REFUSED in end.text:
         raise HarnessError(harness="Claude Code", reason=end.text[:500])
-    if end.why == "api_error" and (end.status is None or end.status in _PASSING or end.status >= 500):
+    if end.why == "api_error" and (end.status is None or is_passing(end.status)):
         raise ModelCallFailed(status=end.status or "with half an answer", reason=end.text[:500])
     return TurnResult("failed", end.text, end.text or end.why)

@@ -1,14 +1,15 @@
 """Says hello to the gateway, once, when Claude Code starts a session: run as `python -I -S hello.py URL`.
 
 It proves that hooks are in force before the first model request is let through. The token comes from the environment
-variable that `outlast.adapters.claude_code.launch.TOKEN_VARIABLE` names. What it printed would be shown to the model,
-so it prints nothing. It imports little, since it stands between the start and the first request.
+variable `TOKEN_VARIABLE`. What it printed would be shown to the model, so it prints nothing. It imports little, since
+it stands between the start and the first request.
 """
 
 import os
 import socket
 import sys
 
+TOKEN_VARIABLE = "OUTLAST_ATTEMPT_TOKEN"  # noqa: S105 - the name of a variable
 DEADLINE_S = 8.0
 
 
@@ -32,4 +33,4 @@ def hello(url: str, token: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if hello(sys.argv[1], os.environ.get("OUTLAST_ATTEMPT_TOKEN", "")) else 1)
+    sys.exit(0 if hello(sys.argv[1], os.environ.get(TOKEN_VARIABLE, "")) else 1)

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from outlast.adapter import Door
 from outlast.adapters.claude_code.dialogue import SENTINEL
+from outlast.adapters.claude_code.hello import TOKEN_VARIABLE
 from outlast.ids import stable_uuid
 
-TOKEN_VARIABLE: Final = "OUTLAST_ATTEMPT_TOKEN"  # noqa: S105 - the name of a variable
 SERVER: Final = "outlast"
 """Name of our MCP server: the application's tool `refund` is `mcp__outlast__refund` to the model."""
 

@@ -7,10 +7,9 @@ import anyio
 
 from outlast.adapter import Agent
 from outlast.adapters.claude_code import ClaudeCode
+from outlast.cli.demo.props import BANK, LEDGER_VARIABLE
 from outlast.tool import ToolIO, tool
 
-LEDGER_VARIABLE = "OUTLAST_DEMO_LEDGER"
-BANK = "bank-is-open"
 SETTLING_S = 15.0
 PULSE_S = 0.2
 

@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Console
 
 from outlast.cli.demo.plot import ORDERS, PROMPT, script
+from outlast.cli.demo.props import LEDGER_VARIABLE
 from outlast.cli.demo.receipt import (
     Receipt,
     broken_promises,
@@ -113,7 +114,7 @@ def _own(directory: Path, ledger: Path, *, real: bool) -> Mapping[str, str]:
     return {
         **({} if real else {"HOME": str(home)}),
         "OUTLAST_DATA_DIR": str(directory / "data"),
-        "OUTLAST_DEMO_LEDGER": str(ledger),
+        LEDGER_VARIABLE: str(ledger),
         "OUTLAST_LOG_LEVEL": "info",
         "PYTHONUNBUFFERED": "1",
     }

@@ -13,12 +13,11 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from outlast.cli.demo.props import BANK
 from outlast.cli.work import worker_argv
 from outlast.errors import HarnessError
 
 AGENT = "outlast.cli.demo.cast:agent"
-BANK = "bank-is-open"
-"""As in `cast`, which is not imported here: it is the workers' business."""
 
 
 @dataclass
