@@ -5,6 +5,7 @@ import re
 import uuid
 from base64 import b32encode, urlsafe_b64encode
 from binascii import b2a_base64
+from collections.abc import Sequence
 from typing import Final
 
 import blake3
@@ -40,8 +41,12 @@ def check_session_id(session: str) -> str:
 
 def digest(*parts: bytes) -> str:
     """blake3 over length-framed `parts`, 128 bits as 22 characters of URL-safe base 64."""
-    framed = b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "little"), part)])
-    return _name(blake3.blake3(framed).digest(length=DIGEST_BYTES))
+    return _name(_hashed(parts, DIGEST_BYTES))
+
+
+def short_digest(*parts: bytes) -> int:
+    """The first 64 bits of the same hash as a number, for where it costs little when two meet."""
+    return int.from_bytes(_hashed(parts, 8), "little")
 
 
 def blob_hash(tenant: str, data: bytes) -> str:
@@ -52,6 +57,11 @@ def blob_hash(tenant: str, data: bytes) -> str:
     """
     key = blake3.blake3(tenant.encode()).digest(length=32)
     return _name(blake3.blake3(data, key=key).digest(length=DIGEST_BYTES))
+
+
+def _hashed(parts: Sequence[bytes], length: int) -> bytes:
+    framed = b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "little"), part)])
+    return blake3.blake3(framed).digest(length=length)
 
 
 def _name(hashed: bytes) -> str:

@@ -1,7 +1,6 @@
 """No command that changes something is ever `safe`, and whatever is `safe` leaves a real directory as it was."""
 
 import contextlib
-import hashlib
 import os
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from outlast.adapters.claude_code.shell import judge
 from outlast.adapters.claude_code.shell_table import PROGRAMS
+from outlast.ids import digest
 
 _EXAMPLES = settings().max_examples
 MANY = settings(max_examples=_EXAMPLES * 10)
@@ -259,8 +259,8 @@ def _tree(root: Path) -> dict[str, tuple[int, str]]:
 
 def _entries(root: Path) -> Iterator[tuple[str, tuple[int, str]]]:
     for path in sorted(root.rglob("*")):
-        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        yield str(path.relative_to(root)), (path.lstat().st_mode, digest)
+        content = digest(path.read_bytes()) if path.is_file() else ""
+        yield str(path.relative_to(root)), (path.lstat().st_mode, content)
 
 
 def _run(command: str, root: Path) -> None:

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from outlast.errors import BadSessionId
-from outlast.ids import blob_hash, check_session_id, digest, new_id, new_token, stable_uuid
+from outlast.ids import blob_hash, check_session_id, digest, new_id, new_token, short_digest, stable_uuid
 
 
 @pytest.mark.parametrize("session", ["a", "0", "a.b_c-d", "x" * 128, "0--", "a..b"])
@@ -32,7 +32,12 @@ def test_tokens_are_long_random_and_safe_in_a_url() -> None:
 
 
 def test_parts_of_a_digest_do_not_run_into_one_another() -> None:
-    assert len({digest(b"ab", b"c"), digest(b"a", b"bc"), digest(b"abc"), digest(b"abc", b"")}) == 4
+    whole = ((b"ab", b"c"), (b"a", b"bc"), (b"abc",), (b"abc", b""))
+    assert len({digest(*parts) for parts in whole}) == len({short_digest(*parts) for parts in whole}) == 4
+
+
+def test_a_short_digest_fits_into_eight_bytes() -> None:
+    assert all(0 <= short_digest(b"%d" % number) < 1 << 64 for number in range(1000))
 
 
 def test_hashes_are_the_same_for_ever() -> None:

@@ -154,7 +154,7 @@ async def test_every_frame_arrives_as_a_chunk_of_its_own() -> None:
 async def test_tool_ids_are_unique_also_for_the_same_request_sent_twice() -> None:
     async with serving(script(TOOLS)) as (server, client):
         answers = [blocks(await post(client, ask())) for _ in range(2)]
-        assert [request.sha256 for request in server.requests] == [server.requests[0].sha256] * 2
+        assert [request.digest for request in server.requests] == [server.requests[0].digest] * 2
     ids = [block["id"] for answer in answers for block in answer if block["type"] == "tool_use"]
     assert len(set(ids)) == 4
 
@@ -194,7 +194,7 @@ async def test_a_cut_stream_ends_after_so_many_frames_without_its_end(cut_after:
         assert [block["text"] for block in blocks(await post(client, ask()))] == ["one two three four"]
         cut, whole = server.requests
     assert (cut.outcome, cut.frames, whole.outcome) == ("cut", cut_after, "completed")
-    assert cut.sha256 == whole.sha256
+    assert cut.digest == whole.digest
 
 
 async def test_a_cut_whole_body_ends_before_its_length() -> None:
@@ -292,7 +292,7 @@ async def test_equal_requests_hash_equal_whatever_their_metadata_and_cache_marks
         await post(client, ask(user([marked]), tools=[tool], metadata={"user_id": "a"}))
         await post(client, ask(user([text("[script:main]")]), metadata={"user_id": "b"}, tools=[tool]))
         await post(client, ask(user([text("[script:main]")]), tools=[other]))
-        first, same, differs = (request.sha256 for request in server.requests)
+        first, same, differs = (request.digest for request in server.requests)
     assert first == same
     assert first != differs
 
@@ -322,8 +322,8 @@ async def test_counts_and_bodies_can_be_read_over_http() -> None:
         body = await client.get("/_script/requests/1/body")
         missing = await client.get("/_script/requests/2/body")
         (record,) = server.requests
-    assert [(entry["n"], entry["outcome"], entry["sha256"]) for entry in listed] == [
-        (1, "completed", record.sha256)
+    assert [(entry["n"], entry["outcome"], entry["digest"]) for entry in listed] == [
+        (1, "completed", record.digest)
     ]
     assert body.json() == ask()
     assert missing.status_code == 404

@@ -5,7 +5,6 @@ dependency. What the extra names is then installed beside, into the user's cache
 Only the named packages, without their dependencies: the harness is a program in a wheel, nothing of it is imported.
 """
 
-import hashlib
 import importlib
 import os
 import shutil
@@ -21,6 +20,7 @@ import click
 from platformdirs import user_cache_path
 
 from outlast.errors import HarnessMissing
+from outlast.ids import digest
 
 TIMEOUT_S: Final = 1_800.0
 """For some 400 MB over a slow line."""
@@ -42,7 +42,7 @@ def fetch(extra: str, module: str, harness: str) -> None:
     if util.find_spec(module) is not None:
         return
     wanted = requirements(extra)
-    name = hashlib.sha256(repr((wanted, sys.version_info[:2])).encode()).hexdigest()[:16]
+    name = digest(repr((wanted, sys.version_info[:2])).encode())
     place = user_cache_path("outlast") / "extras" / f"{extra}-{name}"
     if not place.exists():
         _install(wanted, place, harness, extra)

@@ -1,12 +1,12 @@
 """The Anthropic Messages dialect: "Messages" and "Streaming Messages" in Anthropic's API reference."""
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 import msgspec
 
+from outlast.ids import digest
 from outlast.testing.models.dialect import Answer, Billed, Message, ModelRequest
 from outlast.testing.models.errors import UnreadableRequest
 from outlast.testing.models.script import ToolUse
@@ -166,8 +166,7 @@ def _blocks(answer: Answer) -> Iterator[dict[str, Any]]:
     step = answer.step
     if step.thinking is not None:
         # Clients send it back unread; a provider would check it.
-        signature = hashlib.sha256(step.thinking.encode()).hexdigest()
-        yield {"type": "thinking", "thinking": step.thinking, "signature": signature}
+        yield {"type": "thinking", "thinking": step.thinking, "signature": digest(step.thinking.encode())}
     if step.text is not None:
         yield {"type": "text", "text": step.text}
     for index, tool in enumerate(step.tools):

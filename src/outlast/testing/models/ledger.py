@@ -28,7 +28,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
         stream: whether it asked for an event stream.
         conversation: the conversation it selected; None when it selected none.
         step: the index of the step that answers it.
-        sha256: of the canonical body, hex; equal for a request that is sent again.
+        digest: of the canonical body; equal for a request that is sent again.
         outcome: `open` until it ends (and for ever, if the server ends first) · `completed` · `cut` by the
             script · `client_gone` before the end · `error` for an error status · `garbage`.
         status: the HTTP status answered; 0 as long as there is none.
@@ -45,7 +45,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool
     conversation: str | None
     step: int | None
-    sha256: str
+    digest: str
     outcome: Outcome = "open"
     status: int = 0
     frames: int = 0

@@ -1,6 +1,5 @@
 """Plays the script: takes a request in one dialect, finds its step and answers as that says."""
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import Final
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from outlast.ids import digest
 from outlast.testing.models.dialect import Answer, Billed, Dialect, ModelRequest
 from outlast.testing.models.errors import NoConversation, UnreadableRequest
 from outlast.testing.models.ledger import NOTHING_BILLED, Ledger, Outcome, RequestRecord
@@ -116,7 +116,7 @@ class Player:
         stream: bool = False,
         place: Place | None = None,
     ) -> str:
-        digest = hashlib.sha256(canonical).hexdigest()
+        name = digest(canonical)
         record = RequestRecord(
             n=n,
             at=self._ledger.now(),
@@ -125,10 +125,10 @@ class Player:
             stream=stream,
             conversation=place.conversation if place else None,
             step=place.index if place else None,
-            sha256=digest,
+            digest=name,
         )
         self._ledger.arrived(record, raw)
-        return digest
+        return name
 
     async def _fault(self, wire: Wire, place: Place, answer: Answer) -> _Ending | None:
         step = place.step

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-import blake3
 
 from outlast.clock import Clock, SystemClock
-from outlast.ids import new_id
+from outlast.ids import new_id, short_digest
 
 DATAGRAM_KEYS: Final = 256
 PATH_LIMIT: Final = 100
@@ -31,8 +30,7 @@ SETTLED_S: Final = 0.1
 
 def key(tenant: str, session: str | None) -> int:
     """64 bits that stand for a session in hints; two sessions that share them wake each other without cause."""
-    name = f"{tenant}\0{session or ''}".encode()
-    return int.from_bytes(blake3.blake3(name).digest(8), "little")
+    return short_digest(tenant.encode(), (session or "").encode())
 
 
 def ready_key(tenant: str) -> int:

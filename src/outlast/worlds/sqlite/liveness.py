@@ -16,9 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import blake3
-
 from outlast.clock import Clock
+from outlast.ids import digest
 from outlast.world import WorkerRow
 from outlast.worlds.sqlite.failures import unavailable
 
@@ -33,7 +32,7 @@ class WorkerFiles:
 
     def path(self, worker: str) -> Path:
         """Where the row of `worker` lies; ids may be any text."""
-        return self._directory / blake3.blake3(worker.encode()).hexdigest()[:32]
+        return self._directory / digest(worker.encode())
 
     def deadline(self, worker: str) -> float:
         """Unix time up to which the leases of `worker` stand; 0 if it has no row."""
