@@ -73,8 +73,9 @@ class Session:
         Args:
             session: its id, `[a-z0-9][a-z0-9._-]{0,127}`.
             agent: the agent's name, which a worker must offer; an `Agent` also records its settings and workspace.
-            workspace: where it works; by default the agent's, else the worker gives it an empty directory.
-            home: HOME of its harness, the same in every attempt; by default the worker's choice.
+            workspace: where it works; by default the agent's, else the worker gives it an empty directory, its own.
+            home: HOME of its harness, the same in every attempt; by default a directory of its own that the worker
+                chooses.
             settings: JSON; on top of the agent's own.
 
         Raises:
@@ -265,6 +266,7 @@ def _opening(
         cwd="" if workspace is None else workspace.cwd,
         home="" if home is None else str(home),
         at_s=clock.now(),
+        folder=new_id(session),
     )
 
 

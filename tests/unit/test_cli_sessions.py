@@ -12,7 +12,11 @@ from outlast.cli.main import main
 from outlast.cli.options import Setup
 from outlast.cli.wishes import WorkerWish
 from outlast.cli.worker import serve
+from outlast.engine.places import is_ours, make_places, places_of
+from outlast.opening import open_world
+from outlast.session import Session
 from outlast.settings import Settings
+from outlast.testing.world_contract.blocks import opened
 from tests.acceptance.counter import BROKEN, says, script
 
 LONG = "a long answer " * 2_000
@@ -22,9 +26,9 @@ LONG = "a long answer " * 2_000
 class Desk:
     """A World and a command line."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, world: str = "world.db") -> None:
         self.data = directory / "data"
-        self.url = f"sqlite:{directory / 'world.db'}"
+        self.url = f"sqlite:{directory / world}"
         self.environ = {"OUTLAST_DATA_DIR": str(self.data), "OUTLAST_WORLD": self.url}
 
     def run(self, *words: str, status: int = 0, given: str | None = None, **environ: str) -> Result:
@@ -38,6 +42,24 @@ class Desk:
     def json(self, *words: str, status: int = 0) -> list[Any]:
         """What it answers in JSON."""
         return [json.loads(line) for line in self.run(*words, "--json", status=status).stdout.splitlines()]
+
+    def home(self, session: str) -> Path:
+        """HOME of its harness, as the session was opened with it."""
+        return Path(self.json("show", session)[0]["home"])
+
+    def make(self, session: str, *, new: bool = False, home: Path | None = None) -> list[Path]:
+        """Make the directories of a session as a worker does, opening it first if it is `new`; those it made."""
+
+        async def body() -> list[Path]:
+            async with open_world(self.url) as world:
+                if new:
+                    await Session.open(world, session, agent="scripted", home=home)
+                state = await (await Session.find(world, session)).state()
+            places = places_of(self.data, state)
+            make_places(places, workspace=is_ours(state))
+            return [places.home, places.cwd] if is_ours(state) else [places.home]
+
+        return anyio.run(body)
 
     def work(self, *agents: str) -> None:
         """Advance everything that is ready."""
@@ -204,7 +226,7 @@ def test_run_without_a_prompt_finds_nothing_where_nothing_is_open(fresh: Desk) -
 def test_rm_refuses_an_open_turn_and_erases_for_good(fresh: Desk) -> None:
     for name in ("s1", "s2"):
         fresh.run("run", BROKEN, "hello", "--session", name, "--detach")
-    home = fresh.data / "homes" / "s1" / ".claude"
+    home = fresh.home("s1") / ".claude"
     home.mkdir(parents=True)
     fresh.work(BROKEN)
     refused = fresh.run("rm", "s1", "s2", "--yes", status=5).stderr
@@ -215,6 +237,56 @@ def test_rm_refuses_an_open_turn_and_erases_for_good(fresh: Desk) -> None:
     assert fresh.run("ls").stdout == ""
     assert "was erased" in fresh.run("show", "s1", status=5).stderr
     fresh.run("run", BROKEN, "hello", "--session", "s1", "--detach", status=5)
+
+
+@pytest.mark.parametrize("ids", [("s", "s"), ("s", "s-2"), ("s-2", "s")])
+def test_two_worlds_on_one_data_directory_share_no_home_and_rm_removes_only_its_own(
+    tmp_path: Path, ids: tuple[str, str]
+) -> None:
+    desks = Desk(tmp_path), Desk(tmp_path, "other.db")
+    for desk, name in zip(desks, ids, strict=True):
+        desk.run("run", "scripted", "hello", "--session", name, "--detach")
+    (one,), (other,) = (desk.make(name) for desk, name in zip(desks, ids, strict=True))
+    assert one != other
+    desks[0].run("rm", ids[0], "--yes")
+    assert (one.exists(), other.exists()) == (False, True)
+
+
+def test_rm_removes_what_a_worker_made_and_not_what_one_of_another_world_made(tmp_path: Path) -> None:
+    desks = Desk(tmp_path), Desk(tmp_path, "other.db")
+    made = [desk.make("s", new=True) for desk in desks]
+    assert len({*made[0], *made[1]}) == 4
+    desks[1].run("rm", "s", "--yes")
+    assert [path.exists() for path in (*made[0], *made[1])] == [True, True, False, False]
+
+
+def test_rm_leaves_a_home_that_the_session_was_given(fresh: Desk) -> None:
+    home = fresh.data.parent / "mine"
+    made = fresh.make("s", new=True, home=home)
+    fresh.run("rm", "s", "--yes")
+    assert [path for path in made if path.exists()] == [home]
+
+
+def test_rm_says_what_it_could_not_remove(fresh: Desk) -> None:
+    fresh.run("run", BROKEN, "hello", "--session", "s", "--detach")
+    home = fresh.home("s")
+    home.parent.mkdir(parents=True)
+    home.symlink_to(fresh.data)  # what is behind a link is not ours to remove
+    assert str(home) in fresh.run("rm", "s", "--yes").stderr
+    assert fresh.data.is_dir()
+
+
+def test_rm_erases_a_session_whose_log_nobody_can_read_and_says_that_its_files_stay(fresh: Desk) -> None:
+    anyio.run(_open_unreadable, fresh.url)
+    result = fresh.run("rm", "s", "--yes", "--force")
+    assert result.stdout == "erased s\n"
+    assert "homes" in result.stderr
+    fresh.run("show", "s", status=5)
+
+
+async def _open_unreadable(url: str) -> None:
+    async with open_world(url) as world:
+        await opened(world, "s")  # its body is no records
 
 
 def test_sessions_are_completed_by_their_ids(desk: Desk) -> None:

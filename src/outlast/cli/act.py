@@ -3,13 +3,17 @@
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
-from outlast.errors import BadInput, Refused, TurnUnknown
+from outlast.codec import decode_records
+from outlast.engine.places import HOMES, WORKSPACES, made_for
+from outlast.errors import BadInput, FormatTooNew, LogBroken, Refused, TurnUnknown
+from outlast.records import SessionOpened
 from outlast.session import Session
-from outlast.world import SessionHead
+from outlast.world import SessionHead, World
 
 
 @click.command(
@@ -106,12 +110,37 @@ def rm(sessions: tuple[str, ...], yes: bool, force: bool, world: str | None, jso
             if not yes:
                 _ask(heads)
             for head in heads:
+                made = await _made_for(
+                    opened, setup.settings.data, head.session
+                )  # the log tells; it goes first
                 await opened.erase(head.session)
-                for kept in ("homes", "workspaces"):
-                    shutil.rmtree(setup.settings.data / kept / head.session, ignore_errors=True)
+                _remove(made)
                 setup.say({"erased": head.session}, f"erased {head.session}")
 
     perform(body, world=world, json=json)
+
+
+async def _made_for(world: World, data: Path, session: str) -> Sequence[Path]:
+    """The directories that outlast made for a session here."""
+    for commit in await world.commits(session, 0, 1):
+        header = commit.header
+        try:
+            records = decode_records(commit.body, session=session, seq=header.seq, format=header.format)
+        except (LogBroken, FormatTooNew) as error:
+            told = f"Whatever was made for {session} in {data / HOMES} and {data / WORKSPACES} stays"
+            click.echo(f"outlast: {told}, since its log does not tell: {error}", err=True)
+            return []
+        return [
+            path for one in records if isinstance(one, SessionOpened) for path in made_for(data, session, one)
+        ]
+    return []
+
+
+def _remove(directories: Sequence[Path]) -> None:
+    for path in directories:
+        shutil.rmtree(path, ignore_errors=True)
+        if path.is_symlink() or path.exists():
+            click.echo(f"outlast: {path} could not be removed whole. Remove it yourself.", err=True)
 
 
 def _ask(heads: Sequence[SessionHead]) -> None:

@@ -14,6 +14,7 @@ from outlast.cli.exits import Exit
 from outlast.cli.machine import machine_id
 from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
 from outlast.cli.watching import inputs_of
+from outlast.engine.places import fresh_home
 from outlast.errors import BadInput, NotFound, Refused, SessionExists, SessionUnknown, TurnUnknown
 from outlast.ids import check_session_id, new_id
 from outlast.records import Prompt, Steer
@@ -128,7 +129,7 @@ async def _begin(setup: Setup, world: World, wish: Wish, machine: str) -> Sessio
         name,
         agent=wish.agent,
         workspace=workspace,
-        home=setup.settings.data.absolute() / "homes" / name,
+        home=fresh_home(setup.settings.data, name),
         settings=settings,
         labels={DIRECTORY: workspace.cwd},
     )

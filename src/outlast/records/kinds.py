@@ -50,6 +50,9 @@ class SessionOpened(Record, frozen=True, tag="session_opened"):
     cwd: str = ""
     home: str = ""
     at_s: float = 0.0
+    folder: str = ""
+    """What a worker calls the directories that it makes for the session: a random name, no other session's in any
+    World or of any tenant. Empty in older logs: they are called as the session."""
 
 
 class TurnOpened(Record, frozen=True, tag="turn_opened"):

@@ -29,6 +29,7 @@ from outlast.cli.extras import fetch
 from outlast.cli.machine import machine_id
 from outlast.cli.options import Setup, perform
 from outlast.cli.printer import Printer
+from outlast.engine.places import fresh_home
 from outlast.errors import BadInput
 from outlast.opening import open_world
 from outlast.session import Session
@@ -94,7 +95,7 @@ async def _play(setup: Setup, directory: Path, *, real: bool) -> Receipt:
                 SESSION,
                 agent="demo-shop",
                 workspace=local(shop, host=machine_id(directory / "data")),
-                home=directory / "data" / "homes" / SESSION,
+                home=fresh_home(directory / "data", SESSION),
                 settings={"model": "claude-sonnet-4-5"},
             )
             turn = await session.send(PROMPT, id="demo-1")
