@@ -15,7 +15,8 @@ from benchmarks import cast
 from benchmarks.claude import PROMPT, STEPS, claude_crew, workspace
 from benchmarks.frame import Bench, Row
 from benchmarks.measures.stored import weight
-from outlast.codec import decode_records, record_refs
+from outlast.codec import record_refs
+from outlast.fold import records_of
 from outlast.records import AnyRecord, CallIntent, CallOutcome, Mirrored
 from outlast.session import Session
 from outlast.world import START, Commit, Delta, World
@@ -84,8 +85,7 @@ async def _parts(world: World, session: str) -> Counter[str]:
 async def _share_out(
     world: World, session: str, commit: Commit, parts: Counter[str], named: set[str]
 ) -> None:
-    header = commit.header
-    records = decode_records(commit.body, session=session, seq=header.seq, format=header.format)
+    records = records_of(session, commit)
     lengths = [len(msgspec.json.encode(record)) for record in records]
     for record, length in zip(records, lengths, strict=True):
         parts[_part(record)] += round(len(commit.body) * length / sum(lengths))

@@ -50,6 +50,7 @@ __all__ = [
     "apply",
     "apply_record",
     "fold",
+    "records_of",
     "remember",
 ]
 
@@ -62,12 +63,21 @@ def fold(session: str, commits: Iterable[Commit]) -> SessionState:
     """
     state = SessionState(session=session)
     for commit in commits:
-        header = commit.header
-        records = decode_records(commit.body, session=session, seq=header.seq, format=header.format)
-        if header.snapshot and state.seq == 0:
-            state.seq = header.seq - 1
-        apply(state, header, records)
+        records = records_of(session, commit)
+        if commit.header.snapshot and state.seq == 0:
+            state.seq = commit.header.seq - 1
+        apply(state, commit.header, records)
     return state
+
+
+def records_of(session: str, commit: Commit) -> list[AnyRecord]:
+    """What a commit of `session` says.
+
+    Raises:
+        LogBroken, FormatTooNew
+    """
+    header = commit.header
+    return decode_records(commit.body, session=session, seq=header.seq, format=header.format)
 
 
 def apply(state: SessionState, header: Header, records: Sequence[AnyRecord]) -> None:

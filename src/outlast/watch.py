@@ -5,7 +5,8 @@ from contextlib import aclosing
 
 import msgspec
 
-from outlast.codec import decode_delta, decode_records
+from outlast.codec import decode_delta
+from outlast.fold import records_of
 from outlast.records import Payload
 from outlast.records.events import Event, delta_event, face
 from outlast.world import Commit, Cursor, Delta, Gap, Item, World
@@ -25,11 +26,10 @@ async def events(world: World, session: str, after: Cursor) -> AsyncGenerator[Ev
 
 def _shown(session: str, item: Item) -> list[Event]:
     match item.what:
-        case Commit(header=header, body=body):
-            records = decode_records(body, session=session, seq=header.seq, format=header.format)
+        case Commit(header=header) as commit:
             return [
                 face(record, str(Cursor(header.seq, at)), header.fence)
-                for at, record in enumerate(records)
+                for at, record in enumerate(records_of(session, commit))
                 if at >= item.first
             ]
         case Delta(body=body):

@@ -12,8 +12,8 @@ from typing import Any, cast
 import anyio
 import msgspec
 
-from outlast.codec import decode_records, unsqueeze
-from outlast.fold import SessionState, fold
+from outlast.codec import unsqueeze
+from outlast.fold import SessionState, fold, records_of
 from outlast.gateway.anthropic_requests import understand
 from outlast.records import AnyRecord, CallIntent, CallOutcome, Payload
 from outlast.testing.models import RequestRecord
@@ -60,13 +60,7 @@ async def gather(
     bodies: Mapping[int, bytes],
 ) -> Evidence:
     """Read what the checks need."""
-    records = [
-        record
-        for commit in commits
-        for record in decode_records(
-            commit.body, session=session, seq=commit.header.seq, format=commit.header.format
-        )
-    ]
+    records = [record for commit in commits for record in records_of(session, commit)]
     refs = sorted({ref for commit in commits for ref in commit.header.refs})
     blobs = await world.get_many(session, refs) if refs else dict[str, bytes]()
     return Evidence(session, commits, records, fold(session, commits), blobs, effects, requests, bodies)

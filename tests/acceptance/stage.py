@@ -16,7 +16,7 @@ import pytest
 
 from outlast import Agent, Outcome, Session, Turn, World, open_world
 from outlast.clock import SystemClock
-from outlast.codec import decode_records
+from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate
 from outlast.gateway import Limits, Open, open_gateway
 from outlast.records import AnyRecord, CallIntent, TurnSettled
@@ -192,13 +192,7 @@ class Stage:
         return found
 
     async def records(self, session: str = "s") -> list[AnyRecord]:
-        return [
-            record
-            for commit in await self.commits(session)
-            for record in decode_records(
-                commit.body, session=session, seq=commit.header.seq, format=commit.header.format
-            )
-        ]
+        return [record for commit in await self.commits(session) for record in records_of(session, commit)]
 
     async def of_kind(self, kind: type[T], session: str = "s") -> list[T]:
         return [record for record in await self.records(session) if isinstance(record, kind)]

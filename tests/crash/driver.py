@@ -19,8 +19,8 @@ import msgspec
 
 from outlast.adapter import Agent, Attempt, Gateway, TurnResult
 from outlast.adapters.scripted import BuiltIn, Scripted
-from outlast.codec import decode_records
 from outlast.engine.deadlines import claim_supervision
+from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate, Point
 from outlast.records import CallIntent, CallOutcome, CallStarted
 from outlast.session import Session
@@ -178,11 +178,7 @@ class Outside:
 
     async def _log(self, session: str) -> list[Any]:
         return [
-            record
-            for commit in await self.world.commits(session)
-            for record in decode_records(
-                commit.body, session=session, seq=commit.header.seq, format=commit.header.format
-            )
+            record for commit in await self.world.commits(session) for record in records_of(session, commit)
         ]
 
 

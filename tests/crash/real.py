@@ -16,9 +16,8 @@ import msgspec
 from outlast.adapter import Agent
 from outlast.adapters.scripted import Scripted
 from outlast.clock import SystemClock
-from outlast.codec import decode_records
 from outlast.engine.processes import supervisor_argv
-from outlast.fold import fold
+from outlast.fold import fold, records_of
 from outlast.records import AnyRecord, AttemptOpened
 from outlast.recovery import IN_DOUBT
 from outlast.session import Session
@@ -130,11 +129,7 @@ class Yard:
 
     async def records(self, session: str) -> list[AnyRecord]:
         return [
-            record
-            for commit in await self.world.commits(session)
-            for record in decode_records(
-                commit.body, session=session, seq=commit.header.seq, format=commit.header.format
-            )
+            record for commit in await self.world.commits(session) for record in records_of(session, commit)
         ]
 
     async def opened(self, session: str, script: Sequence[Mapping[str, Any]] = SCRIPT) -> Session:

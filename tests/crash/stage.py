@@ -16,11 +16,11 @@ from typing import Any, Literal, cast, get_args
 from outlast.adapter import Agent, Attempt, Gateway, Places, Processes, TurnResult
 from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.clock import SystemClock
-from outlast.codec import decode_records, encode_records
+from outlast.codec import encode_records
 from outlast.engine.attempt import Surroundings
 from outlast.engine.batch import Batcher
 from outlast.engine.turn import Advancer, Control
-from outlast.fold import SessionState
+from outlast.fold import SessionState, records_of
 from outlast.gate import Gate, Point
 from outlast.records import (
     FORMAT,
@@ -338,8 +338,3 @@ def script_of(shape: Shape, manner: Manner) -> Script:
             return [say(first, call(built_in, "one"), call(built_in, "two")), say(last)]
         case "steered":
             return [say(first), call("nudge", "one"), say(last)]
-
-
-def records_of(session: str, commit: Commit) -> list[AnyRecord]:
-    header = commit.header
-    return decode_records(commit.body, session=session, seq=header.seq, format=header.format)

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from outlast.codec import canonical, decode_input, decode_records, read_messages, request_of, unsqueeze
+from outlast.codec import canonical, decode_input, read_messages, request_of, unsqueeze
 from outlast.fold import SessionState, TurnState, fold
+from outlast.fold import records_of as of_commit
 from outlast.ids import digest
 from outlast.records import AnyRecord, CallIntent, Payload
 from outlast.records.events import face
@@ -64,10 +65,7 @@ async def summary(history: History) -> dict[str, Any]:
 
 def records_of(history: History) -> list[tuple[Header, list[AnyRecord]]]:
     """The records of each commit."""
-    return [
-        (header, decode_records(body, session=history.session, seq=header.seq, format=header.format))
-        for header, body in ((commit.header, commit.body) for commit in history.commits())
-    ]
+    return [(commit.header, of_commit(history.session, commit)) for commit in history.commits()]
 
 
 async def _conversations(history: History) -> dict[str, Any]:

@@ -10,16 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast.codec import decode_records
 from outlast.errors import LogBroken
-from outlast.fold import SessionState, apply, apply_record, fold
+from outlast.fold import SessionState, apply, apply_record, fold, records_of
 from outlast.records import AnyRecord, CallOutcome, CallRetracted, Payload, Snapshot, Usage
 from outlast.world.commit import Commit
 from tests.property.strategies import commit, logs, records
-
-
-def _records(of: Commit) -> list[AnyRecord]:
-    return decode_records(of.body, session="s", seq=of.header.seq, format=of.header.format)
 
 
 @given(logs())
@@ -33,7 +28,7 @@ def test_folding_in_two_parts_is_folding_at_once(log: list[Commit], data: st.Dat
     cut = data.draw(st.integers(1, len(log)))
     state = fold("s", log[:cut])
     for later in log[cut:]:
-        apply(state, later.header, _records(later))
+        apply(state, later.header, records_of("s", later))
     assert state == fold("s", log)
 
 
@@ -42,7 +37,7 @@ def test_the_state_that_a_writer_keeps_is_the_state_that_a_reader_folds(log: lis
     live = SessionState(session="s")
     for one in log:
         live.seq, live.fence = one.header.seq, one.header.fence
-        for record in _records(one):
+        for record in records_of("s", one):
             apply_record(live, record)
     assert live == fold("s", log)
 
@@ -55,7 +50,7 @@ def test_folding_from_a_snapshot_is_folding_from_the_beginning(
     before, fence = fold("s", log[:cut]), log[cut - 1].header.fence
     taken = Snapshot(Payload(json=msgspec.Raw(msgspec.json.encode(before))))
     snapshot = commit(cut + 1, fence, [taken], snapshot=True)
-    later = [commit(one.header.seq + 1, one.header.fence, _records(one)) for one in log[cut:]]
+    later = [commit(one.header.seq + 1, one.header.fence, records_of("s", one)) for one in log[cut:]]
     assert fold("s", [snapshot, *later]) == fold("s", [*log[:cut], snapshot, *later])
 
 
@@ -83,7 +78,7 @@ def test_a_missing_a_doubled_and_a_moved_commit_are_a_broken_log(
 def test_records_out_of_order_are_a_broken_log_and_nothing_worse(
     log: list[Commit], foreign: AnyRecord, data: st.DataObject
 ) -> None:
-    flat = [(one.header.fence, record) for one in log for record in _records(one)]
+    flat = [(one.header.fence, record) for one in log for record in records_of("s", one)]
     place, other = (data.draw(st.integers(0, len(flat) - 1)) for _ in range(2))
     match data.draw(st.sampled_from(["drop", "double", "swap", "foreign"])):
         case "drop":
@@ -111,7 +106,7 @@ def test_records_out_of_order_are_a_broken_log_and_nothing_worse(
 def test_nothing_that_was_billed_is_lost_or_counted_twice(log: list[Commit]) -> None:
     billed = Usage()
     for one in log:
-        for record in _records(one):
+        for record in records_of("s", one):
             if isinstance(record, CallOutcome | CallRetracted) and record.usage is not None:
                 billed = billed + record.usage
     state = fold("s", log)

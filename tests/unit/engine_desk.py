@@ -10,11 +10,11 @@ from typing import Any, cast
 from outlast.adapter import Adapter, Agent, Gateway, Places, Processes
 from outlast.adapters.scripted import Scripted
 from outlast.clock import Clock, SystemClock
-from outlast.codec import decode_records, encode_records
+from outlast.codec import encode_records
 from outlast.engine.attempt import Surroundings
 from outlast.engine.batch import Batcher
 from outlast.engine.turn import Advancer, Control
-from outlast.fold import SessionState
+from outlast.fold import SessionState, records_of
 from outlast.gate import Gate, OpenGate
 from outlast.records import FORMAT, AnyRecord, AttemptOpened
 from outlast.session import Session
@@ -104,13 +104,7 @@ async def opened(world: World, agent: Agent, session: str = "s-1", *prompts: str
 
 async def records(world: World, session: str = "s-1") -> list[AnyRecord]:
     """Everything in its log."""
-    return [
-        record
-        for commit in await world.commits(session)
-        for record in decode_records(
-            commit.body, session=session, seq=commit.header.seq, format=commit.header.format
-        )
-    ]
+    return [record for commit in await world.commits(session) for record in records_of(session, commit)]
 
 
 async def until(holds: Callable[[], object]) -> None:

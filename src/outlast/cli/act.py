@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
-from outlast.codec import decode_records
 from outlast.engine.places import HOMES, WORKSPACES, made_for
 from outlast.errors import BadInput, FormatTooNew, LogBroken, Refused, TurnUnknown
+from outlast.fold import records_of
 from outlast.records import SessionOpened
 from outlast.session import Session
 from outlast.world import SessionHead, World
@@ -123,9 +123,8 @@ def rm(sessions: tuple[str, ...], yes: bool, force: bool, world: str | None, jso
 async def _made_for(world: World, data: Path, session: str) -> Sequence[Path]:
     """The directories that outlast made for a session here."""
     for commit in await world.commits(session, 0, 1):
-        header = commit.header
         try:
-            records = decode_records(commit.body, session=session, seq=header.seq, format=header.format)
+            records = records_of(session, commit)
         except (LogBroken, FormatTooNew) as error:
             told = f"Whatever was made for {session} in {data / HOMES} and {data / WORKSPACES} stays"
             click.echo(f"outlast: {told}, since its log does not tell: {error}", err=True)

@@ -7,7 +7,7 @@ import click
 from outlast.cli.listing import columns, rows_of
 from outlast.cli.options import SESSION, Setup, examples, perform, shared
 from outlast.cli.report import Report, record_line, report_json, report_text, turns_of
-from outlast.codec import decode_records
+from outlast.fold import records_of
 from outlast.session import Session
 from outlast.world import SessionHead, World
 
@@ -92,8 +92,7 @@ def log(session: str, after: int, world: str | None, json: bool) -> None:
             while page := await opened.commits(found.id, at, _PAGE):
                 for commit in page:
                     header, at = commit.header, commit.header.seq
-                    records = decode_records(commit.body, session=session, seq=at, format=header.format)
-                    for index, record in enumerate(records):
+                    for index, record in enumerate(records_of(session, commit)):
                         entry = {"seq": at, "index": index, "fence": header.fence, "record": record}
                         setup.say(entry, record_line(at, index, header.fence, record))
 

@@ -9,8 +9,7 @@ import msgspec
 from outlast.calls import MAIN
 from outlast.cli.listing import Row
 from outlast.cli.text import MARK, arguments_text, dollars, payload_text, plain, short, tokens
-from outlast.codec import decode_records
-from outlast.fold import AttemptState, CallState, SessionState, TurnState
+from outlast.fold import AttemptState, CallState, SessionState, TurnState, records_of
 from outlast.records import AnyRecord, Payload, TurnOpened, TurnSettled, Usage
 from outlast.session import Session
 from outlast.tool import result_text
@@ -47,9 +46,7 @@ async def turns_of(session: Session) -> list[TurnRow]:
     while page := await session.world.commits(session.id, after, 500):
         for commit in page:
             after = commit.header.seq
-            for record in decode_records(
-                commit.body, session=session.id, seq=after, format=commit.header.format
-            ):
+            for record in records_of(session.id, commit):
                 if isinstance(record, TurnOpened):
                     prompt = await _text(session, record.prompt)
                     turns[record.turn] = TurnRow(record.turn, "open", prompt, "", Usage())

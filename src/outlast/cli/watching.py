@@ -11,8 +11,9 @@ import msgspec
 from outlast.cli.options import Setup
 from outlast.cli.printer import Printer
 from outlast.cli.text import plain
-from outlast.codec import decode_input, decode_records, unsqueeze
+from outlast.codec import decode_input, unsqueeze
 from outlast.errors import BlobBroken
+from outlast.fold import records_of
 from outlast.records import AnyInput, Payload
 from outlast.records.events import Event, face
 from outlast.session import Session
@@ -135,8 +136,7 @@ async def _is_over(session: Session, seen: Cursor) -> bool:
     while page := await session.world.commits(session.id, after, 200):
         for commit in page:
             after = commit.header.seq
-            records = decode_records(commit.body, session=session.id, seq=after, format=commit.header.format)
-            for index, record in enumerate(records):
+            for index, record in enumerate(records_of(session.id, commit)):
                 cursor = Cursor(after, index)
                 if cursor > seen and face(record, str(cursor), commit.header.fence).kind != "hidden":
                     return False

@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
-from outlast.codec import decode_records, unsqueeze
+from outlast.codec import unsqueeze
 from outlast.engine.batch import patiently
-from outlast.fold import SessionState, apply
+from outlast.fold import SessionState, apply, records_of
 from outlast.records import AnyRecord, Payload, Snapshot
 from outlast.world import Claim, Commit, World
 
@@ -41,9 +41,8 @@ async def load_state(
 
 async def _records(world: World, session: str, commit: Commit, *, needed: bool) -> list[AnyRecord]:
     """The records of a commit, a snapshot among them with its state in it if that is `needed`."""
-    header = commit.header
-    records = decode_records(commit.body, session=session, seq=header.seq, format=header.format)
-    if header.snapshot and needed:
+    records = records_of(session, commit)
+    if commit.header.snapshot and needed:
         records = [await _unfold(world, session, record) for record in records]
     return records
 

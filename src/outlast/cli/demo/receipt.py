@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from outlast.codec import decode_records
+from outlast.fold import records_of
 from outlast.records import CallIntent, CallOutcome, Mirrored, Usage
 from outlast.testing.models import RequestRecord
 from outlast.world import Commit
@@ -137,9 +137,7 @@ def cost_bytes(commits: Sequence[Commit], world_file: Path, session: str) -> dic
     """What the log takes up: bodies by part, and the whole file of the World."""
     parts = {"log": 0, "mirror": 0}
     for commit in commits:
-        records = decode_records(
-            commit.body, session=session, seq=commit.header.seq, format=commit.header.format
-        )
+        records = records_of(session, commit)
         mirrored = sum(len(msgspec.json.encode(record)) for record in records if isinstance(record, Mirrored))
         whole = sum(len(msgspec.json.encode(record)) for record in records) or 1
         share = round(len(commit.body) * mirrored / whole)
@@ -154,9 +152,7 @@ def _calls(commits: Sequence[Commit], session: str) -> tuple[list[CallIntent], d
     intents: list[CallIntent] = []
     outcomes: dict[int, CallOutcome] = {}
     for commit in commits:
-        for record in decode_records(
-            commit.body, session=session, seq=commit.header.seq, format=commit.header.format
-        ):
+        for record in records_of(session, commit):
             if isinstance(record, CallIntent):
                 intents.append(record)
             elif isinstance(record, CallOutcome):
