@@ -1,9 +1,12 @@
 """What every World refuses in the same words before it writes anything."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from outlast.errors import BadPayload
+from outlast.ids import check_session_id
 from outlast.world.commit import Commit, Header
+from outlast.world.inbox import Input
 
 STATUS_LIMIT: Final = 1_000
 """Characters of a status."""
@@ -23,14 +26,17 @@ def check_texts(*texts: str) -> None:
             raise BadPayload(what=repr(text[:60]), reason=reason) from error
 
 
-def check_first(header: Header) -> None:
-    """Return if a commit with `header` can open a session.
+def check_opening(session: str, first: Header, agent: str, placement: str, labels: Mapping[str, str]) -> None:
+    """Return if `session` can be opened with a commit that has the header `first`.
 
     Raises:
-        BadPayload: its number is not 1 or its fence not 0.
+        BadSessionId
+        BadPayload: its number is not 1 or its fence not 0; one of the texts is no Unicode text.
     """
-    if header.seq != 1 or header.fence != 0:
+    check_session_id(session)
+    if first.seq != 1 or first.fence != 0:
         raise BadPayload(what="The first commit", reason="its number must be 1 and its fence 0")
+    check_texts(agent, placement, *labels, *labels.values())
 
 
 def check_content(commit: Commit) -> None:
@@ -44,6 +50,15 @@ def check_content(commit: Commit) -> None:
     if len(header.status) > STATUS_LIMIT:
         reason = f"it has {len(header.status)} characters, {STATUS_LIMIT} may stand there"
         raise BadPayload(what="The status", reason=reason)
+
+
+def check_input(new: Input) -> None:
+    """Return if the texts of `new` can be stored.
+
+    Raises:
+        BadPayload: one of them is no Unicode text.
+    """
+    check_texts(new.id, new.digest, *new.refs, *new.blobs)
 
 
 def parse_token(token: str | None) -> int | None:

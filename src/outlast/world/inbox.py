@@ -39,7 +39,7 @@ class Inbox(Protocol):
         Raises:
             InputConflict: the id is there with another digest.
             BlobUnknown: it names a blob that is neither given nor held.
-            BadPayload: its id is no Unicode.
+            BadPayload: a text of it is no Unicode.
             SessionUnknown, SessionErased
         """
         ...

@@ -16,7 +16,6 @@ from outlast.errors import (
     SessionExists,
     SessionUnknown,
 )
-from outlast.ids import check_session_id
 from outlast.world import (
     Capability,
     Claim,
@@ -34,7 +33,7 @@ from outlast.world import (
     WorkerOffer,
     WorkerRow,
 )
-from outlast.world.checks import check_content, check_first, check_texts, parse_token
+from outlast.world.checks import check_content, check_input, check_opening, parse_token
 from outlast.world.commit import seal
 from outlast.worlds.memory.follow import behind
 from outlast.worlds.memory.store import Hints, MemoryLiveness, MemoryStore, Session, new_head
@@ -73,10 +72,8 @@ class MemoryWorld:
         placement: str = "any",
         labels: Mapping[str, str] | None = None,
     ) -> bool:
-        check_session_id(session)
         labels = dict(labels or {})
-        check_first(first.header)
-        check_texts(agent, placement, *labels, *labels.values())
+        check_opening(session, first.header, agent, placement, labels)
         kept = self._store.sessions.get((self._tenant, session))
         if kept is not None:
             return self._same_opening(kept, first, agent, placement, labels)
@@ -249,7 +246,7 @@ class MemoryWorld:
 
     async def put_input(self, session: str, new: Input) -> Input:
         kept = self._find(session)
-        check_texts(new.id)
+        check_input(new)
         there = kept.inputs.get(new.id)
         if there is not None and there.digest != new.digest:
             raise InputConflict(session=session, input=new.id)

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Final, TypeVar
 
 from outlast.errors import WorldReadOnly
-from outlast.ids import check_session_id
 from outlast.world import (
     Capability,
     Claim,
@@ -24,7 +23,7 @@ from outlast.world import (
     WorkerOffer,
     WorkerRow,
 )
-from outlast.world.checks import check_first, check_texts, parse_token
+from outlast.world.checks import check_input, check_opening, parse_token
 from outlast.worlds.sqlite import claims, erase, inputs, reads, writes
 from outlast.worlds.sqlite.follow import behind
 from outlast.worlds.sqlite.hints import ANYONE, Hints, key, ready_key
@@ -86,11 +85,8 @@ class SqliteWorld:
         placement: str = "any",
         labels: Mapping[str, str] | None = None,
     ) -> bool:
-        check_session_id(session)
-        check_first(first.header)
-        labels = dict(labels or {})
-        check_texts(agent, placement, *labels, *labels.values())
-        new = writes.Opening(session, first, agent, placement, labels)
+        new = writes.Opening(session, first, agent, placement, dict(labels or {}))
+        check_opening(session, first.header, agent, placement, new.labels)
         return await self._write(
             lambda transaction: writes.create(transaction, self._tenant, new), size=_size(first)
         )
@@ -159,7 +155,7 @@ class SqliteWorld:
     # Inbox
 
     async def put_input(self, session: str, new: Input) -> Input:
-        check_texts(new.id, new.digest, *new.refs, *new.blobs)
+        check_input(new)
         size = len(new.body) + sum(map(len, new.blobs.values()))
         return await self._write(
             lambda transaction: inputs.put_input(transaction, self._tenant, session, new), size=size
