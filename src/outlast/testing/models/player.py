@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from outlast.ids import digest
+from outlast.ids import digest, short_digest
 from outlast.testing.models.dialect import Answer, Billed, Dialect, ModelRequest
 from outlast.testing.models.errors import NoConversation, UnreadableRequest
 from outlast.testing.models.ledger import NOTHING_BILLED, Ledger, Outcome, RequestRecord
@@ -93,10 +93,10 @@ class Player:
         except NoConversation as error:
             self._arrived(n, MODEL_KIND, raw, canonical, stream=request.stream)
             return await self._refuse(wire, 400, str(error))
-        digest = self._arrived(n, MODEL_KIND, raw, canonical, stream=request.stream, place=place)
+        self._arrived(n, MODEL_KIND, raw, canonical, stream=request.stream, place=place)
         name = re.sub(r"[^A-Za-z0-9_-]", "-", place.conversation)[:24]
         answer = Answer(
-            id=f"{name}_{place.index}_{n}_{digest[:8]}",
+            id=f"{name}_{place.index}_{n}_{short_digest(canonical) >> 32:08x}",
             model=request.model,
             step=place.step,
             billed=_bill(place.step, len(canonical)),
@@ -115,8 +115,7 @@ class Player:
         *,
         stream: bool = False,
         place: Place | None = None,
-    ) -> str:
-        name = digest(canonical)
+    ) -> None:
         record = RequestRecord(
             n=n,
             at=self._ledger.now(),
@@ -125,10 +124,9 @@ class Player:
             stream=stream,
             conversation=place.conversation if place else None,
             step=place.index if place else None,
-            digest=name,
+            digest=digest(canonical),
         )
         self._ledger.arrived(record, raw)
-        return name
 
     async def _fault(self, wire: Wire, place: Place, answer: Answer) -> _Ending | None:
         step = place.step
