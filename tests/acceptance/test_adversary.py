@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from outlast.testing.models import Step
-from tests.acceptance.stage import bash, ended, prompt, says, staged, use
+from tests.acceptance.stage import Stage, bash, ended, prompt, says, staged, use
 
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(240)]
 
@@ -103,14 +103,19 @@ for line in sys.stdin:
 """
 
 
+def serve_in_the_project(stage: Stage, name: str) -> None:
+    """The project brings an MCP server of this name, which its user has allowed."""
+    (stage.shop / "server.py").write_text(SERVER)
+    server = {"type": "stdio", "command": "python3", "args": ["server.py"]}
+    (stage.shop / ".mcp.json").write_bytes(msgspec.json.encode({"mcpServers": {name: server}}))
+    for home in (stage.shop, stage.directory / "user"):
+        settled_in(home / ".claude", {"enableAllProjectMcpServers": True})
+
+
 async def test_a_server_of_the_project_called_like_ours_runs_nothing_in_our_name(tmp_path: Path) -> None:
     script = {"go": [Step(text="Book.", tools=(use("book", mark="b"),)), *says("Done.")]}
     async with staged(tmp_path, script) as stage:
-        (stage.shop / "server.py").write_text(SERVER)
-        server = {"type": "stdio", "command": "python3", "args": ["server.py"]}
-        (stage.shop / ".mcp.json").write_bytes(msgspec.json.encode({"mcpServers": {"outlast": server}}))
-        settled_in(stage.shop / ".claude", {"enableAllProjectMcpServers": True})
-        settled_in(tmp_path / "user" / ".claude", {"enableAllProjectMcpServers": True})
+        serve_in_the_project(stage, "outlast")
         turn = await stage.send(prompt("go"))
         async with stage.worker():
             assert (await ended(turn)).status == "done"
@@ -124,11 +129,7 @@ async def test_what_a_server_of_the_project_with_a_name_like_ours_runs_stands_in
 ) -> None:
     script = {"go": [Step(text="Go.", tools=(use("x__deploy"),)), *says("Done.")]}
     async with staged(tmp_path, script) as stage:
-        (stage.shop / "server.py").write_text(SERVER)
-        server = {"type": "stdio", "command": "python3", "args": ["server.py"]}
-        (stage.shop / ".mcp.json").write_bytes(msgspec.json.encode({"mcpServers": {"outlast__x": server}}))
-        settled_in(stage.shop / ".claude", {"enableAllProjectMcpServers": True})
-        settled_in(tmp_path / "user" / ".claude", {"enableAllProjectMcpServers": True})
+        serve_in_the_project(stage, "outlast__x")
         turn = await stage.send(prompt("go"))
         async with stage.worker():
             assert (await ended(turn)).status == "done"

@@ -19,6 +19,7 @@ from outlast.testing.models import (
     parse_script,
     read_log,
 )
+from tests.unit.plain_messages import assistant, text, user
 
 TOOLS = Step(
     text="I look.\n  Twice ",
@@ -34,18 +35,6 @@ def script(*steps: Step, **others: tuple[Step, ...]) -> Script:
 def ask(*messages: dict[str, Any], stream: bool = True, **more: Any) -> dict[str, Any]:
     said = messages or (user("go on [script:main]"),)
     return {"model": "m-1", "max_tokens": 64, "stream": stream, "messages": list(said), **more}
-
-
-def user(content: object) -> dict[str, Any]:
-    return {"role": "user", "content": content}
-
-
-def assistant(content: object) -> dict[str, Any]:
-    return {"role": "assistant", "content": content}
-
-
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
 
 
 @asynccontextmanager

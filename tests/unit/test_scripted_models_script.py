@@ -14,18 +14,7 @@ from outlast.testing.models import (
     parse_script,
 )
 from outlast.testing.models.anthropic import Anthropic
-
-
-def user(content: object) -> dict[str, Any]:
-    return {"role": "user", "content": content}
-
-
-def assistant(content: object) -> dict[str, Any]:
-    return {"role": "assistant", "content": content}
-
-
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
+from tests.unit.plain_messages import assistant, text, user
 
 
 def test_a_toml_and_a_json_script_say_the_same(tmp_path: Path) -> None:

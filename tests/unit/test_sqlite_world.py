@@ -69,6 +69,16 @@ def everything(directory: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in sorted(directory.rglob("*")) if file.is_file()}
 
 
+async def refusal(path: Path, kind: type[WorldUnavailable]) -> WorldUnavailable:
+    """How it is refused to open the file; nothing is changed by it."""
+    before = everything(path.parent)
+    with pytest.raises(kind) as refused:
+        async with open_sqlite(path):
+            pass
+    assert everything(path.parent) == before
+    return refused.value
+
+
 # What is found at the path
 
 
@@ -81,11 +91,7 @@ async def test_a_file_of_something_else_is_refused_and_left_alone(
 ) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
-    before = everything(path.parent)
-    with pytest.raises(WorldForeign, match=reason):
-        async with open_sqlite(path):
-            pass
-    assert everything(path.parent) == before
+    assert reason in str(await refusal(path, WorldForeign))
 
 
 async def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
@@ -93,21 +99,13 @@ async def test_a_database_of_another_program_is_refused_and_left_alone(path: Pat
     other = connect(str(path))
     other.execute("pragma journal_mode = wal; create table mine (x); insert into mine values (1)")
     other.close()
-    before = everything(path.parent)
-    with pytest.raises(WorldForeign, match="another program"):
-        async with open_sqlite(path):
-            pass
-    assert everything(path.parent) == before
+    assert "another program" in str(await refusal(path, WorldForeign))
 
 
 async def test_a_torn_file_is_refused_and_left_alone(path: Path) -> None:
     await make(path)
     path.write_bytes(path.read_bytes()[: 4096 * 5 + 100])
-    before = everything(path.parent)
-    with pytest.raises(WorldForeign, match="torn: 5 of"):
-        async with open_sqlite(path):
-            pass
-    assert everything(path.parent) == before
+    assert "torn: 5 of" in str(await refusal(path, WorldForeign))
 
 
 async def test_a_newer_layout_is_refused_and_left_alone(path: Path) -> None:
@@ -115,12 +113,8 @@ async def test_a_newer_layout_is_refused_and_left_alone(path: Path) -> None:
     database = connect(str(path))
     database.execute(f"pragma user_version = {layout.LAYOUT + 1}")
     database.close()
-    before = everything(path.parent)
-    with pytest.raises(WorldTooNew) as refused:
-        async with open_sqlite(path):
-            pass
-    assert (refused.value.found, refused.value.known) == (layout.LAYOUT + 1, layout.LAYOUT)
-    assert everything(path.parent) == before
+    refused = await refusal(path, WorldTooNew)
+    assert (refused.found, refused.known) == (layout.LAYOUT + 1, layout.LAYOUT)
 
 
 async def test_damage_inside_the_file_is_named_and_does_not_hang(path: Path) -> None:
