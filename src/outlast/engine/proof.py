@@ -173,21 +173,34 @@ def _is_dead(lock_dir: Path, lock: str) -> bool:
 
 def _free_record(path: Path) -> LockRecord | None:
     """The record of a lock that nobody holds. None: held, absent, or nothing sound in it."""
+    text = _free_text(path)
+    try:
+        return None if text is None else msgspec.json.decode(text, type=LockRecord)
+    except msgspec.DecodeError:
+        return None
+
+
+def _free_text(path: Path) -> bytes | None:
+    """What stands in a lock that nobody holds. None: it is held, absent, or not ours to read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return msgspec.json.decode(os.read(fd, 4096), type=LockRecord)
-    except (OSError, msgspec.DecodeError):
+        return os.read(fd, 4096)
+    except OSError:
         return None
     finally:
         os.close(fd)
 
 
 def _free_locks(lock_dir: Path, born_before_s: float) -> list[Path]:
-    return [path for path in sorted(lock_dir.iterdir()) if _is_old(path, born_before_s) and _is_free(path)]
+    return [
+        path
+        for path in sorted(lock_dir.iterdir())
+        if _is_old(path, born_before_s) and _free_text(path) is not None
+    ]
 
 
 def _remove(path: Path) -> bool:
@@ -196,21 +209,6 @@ def _remove(path: Path) -> bool:
     except OSError:
         return False  # another sweep was faster, or it is not ours to remove
     return True
-
-
-def _is_free(path: Path) -> bool:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    else:
-        return True
-    finally:
-        os.close(fd)
 
 
 def _is_old(path: Path, born_before_s: float) -> bool:
