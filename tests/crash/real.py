@@ -127,6 +127,14 @@ class Yard:
             **_with_defaults(orders),
         )
 
+    async def send(self, victim: Worker, *, last: bool = True) -> None:
+        """Let a victim take its session and go on to its spot; behind the last one the heir may come."""
+        victim.tell()
+        await victim.says("claimed")
+        if last:
+            self.hold.unlink()
+        victim.tell()
+
     async def records(self, session: str) -> list[AnyRecord]:
         return [
             record for commit in await self.world.commits(session) for record in records_of(session, commit)

@@ -90,11 +90,7 @@ async def die_and_be_survived(place: Yard, name: str, deaths: tuple[Spot, ...]) 
     session = await place.opened(name, STEERED if steered else SCRIPT)
     died_s = 0.0
     for victim in victims:
-        victim.tell()
-        await victim.says("claimed")
-        if victim is victims[-1]:
-            place.hold.unlink()
-        victim.tell()
+        await place.send(victim, last=victim is victims[-1])
         await victim.says("struck")
         died_s = await victim.dies()
     await check(place, session)
@@ -127,11 +123,7 @@ async def test_a_turn_outlives_two_sigkills_drawn_by_the_seed(
     victims = [await place.victim(name, number, moment) for number, moment in enumerate(moments)]
     session = await place.opened(name)
     for victim in victims:
-        victim.tell()
-        await victim.says("claimed")
-        if victim is victims[-1]:
-            place.hold.unlink()
-        victim.tell()
+        await place.send(victim, last=victim is victims[-1])
         if victim is not victims[-1]:
             await victim.dies()
     try:
