@@ -9,7 +9,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from benchmarks.frame import Bench, Row, median, percentile, spread
 from benchmarks.workers import ROOT
@@ -18,7 +17,7 @@ from outlast.records import FORMAT, AttemptOpened, TurnOpened, TurnParked
 from outlast.records.payload import EMPTY
 from outlast.session import Session
 from outlast.world import Claim, Commit, Header, Takeover, WorkerOffer, WorkerRow, World
-from outlast.world.commit import seal
+from outlast.world.commit import make_commit
 
 LIMIT_MS = 2.0
 PAUSE_S = 0.005
@@ -100,5 +99,5 @@ def _commit(claim: Claim, seq: int, number: int) -> Commit:
     """A commit with one record that has an event: first the turn is opened, then it is parked again and again."""
     record = TurnParked(1, "signal", {"number": number}) if number else TurnOpened(1, "nobody", EMPTY)
     body = encode_records([record])
-    header = Header(seq, claim.lease.fence, FORMAT, 1, "", turn_open=True, parked=bool(number))
-    return Commit(replace(header, digest=seal(header, body)), body)
+    header = Header(seq, claim.lease.fence, FORMAT, 1, turn_open=True, parked=bool(number))
+    return make_commit(header, body)

@@ -89,6 +89,7 @@ def apply(state: SessionState, header: Header, records: Sequence[AnyRecord]) -> 
     if header.seq != state.seq + 1:
         raise LogBroken(session=state.session, seq=header.seq, reason=f"commit {state.seq + 1} is missing")
     state.seq = header.seq
+    state.shown = state.shown or header.sealed > 0
     _check(state, header.fence >= state.fence, f"fence {header.fence} comes after {state.fence}")
     _check(state, header.events == len(records), f"it counts {header.events} events and holds {len(records)}")
     _check_place(state, header, records)

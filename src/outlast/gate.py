@@ -48,9 +48,9 @@ class Point(StrEnum):
     BEFORE_SETTLE = "before-settle"
     """The turn is over in the harness; the log does not know."""
     AFTER_SETTLE = "after-settle"
-    """The turn is settled; the lease still stands."""
+    """The turn is settled; the lease still stands if more is to be done, else the same commit gave it back."""
     RELEASED = "released"
-    """The lease is given back."""
+    """The lease is given back; the worker has not looked for more work."""
 
 
 class Gate(Protocol):

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,8 +20,8 @@ from outlast.records.events import Event
 from outlast.tool import result_text
 from outlast.watch import events
 from outlast.workspace import Workspace
-from outlast.world import START, Commit, Cursor, Header, Input, SessionHead, World
-from outlast.world.commit import seal
+from outlast.world import START, Cursor, Header, Input, SessionHead, World
+from outlast.world.commit import make_commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class Session:
             workspace = workspace or agent.workspace
         placement = "any" if workspace is None else workspace.placement
         body = encode_records([opened])
-        header = Header(1, 0, FORMAT, 1, "", status="new")
-        first = Commit(replace(header, digest=seal(header, body)), body)
+        header = Header(1, 0, FORMAT, 1, status="new")
+        first = make_commit(header, body)
         try:
             await world.create(session, first, agent=opened.agent, placement=placement, labels=labels)
         except SessionExists:

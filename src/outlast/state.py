@@ -111,5 +111,7 @@ class SessionState(msgspec.Struct):
     """By the harness's call id: results that we wrote and the harness's own files may tell otherwise."""
     usage: Usage = Usage()
     """Of all settled turns."""
+    shown: bool = False
+    """Deltas were ever published: there may be some to drop."""
     held: list[str] = []
     """Blobs that the session names, oldest first; a hint that saves sending bytes again."""

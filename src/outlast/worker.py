@@ -34,6 +34,8 @@ from outlast.world import Claim, Lease, Takeover, WorkerOffer, WorkerRow, World
 
 POLL_S: Final = 1.0
 """How often ready sessions are looked for when no hint comes."""
+CLAIMS_AT_ONCE: Final = 16
+"""So many ready sessions are asked for in one round trip, once asking for fewer has shown that there are as many."""
 STOP_S: Final = 10.0
 """How long the end of a worker waits for what does not end."""
 LOCKS_KEPT_S: Final = 24 * 3600.0
@@ -165,14 +167,28 @@ class Worker:
 
     async def _fill(self) -> bool:
         """Claim until nothing is ready or the worker is full. True if anything was claimed."""
-        any_claimed = False
-        while len(self._running) < self._config.concurrency and not self._draining.is_set():
-            claim = await self._claim()
-            if claim is None or self.lost:  # one that came too late for its lease is left to other workers
+        claimed, at_once = 0, 1
+        while (room := self._config.concurrency - len(self._running)) > 0 and not self._draining.is_set():
+            count = min(at_once, room)
+            found = await self._claim_several(count)
+            claimed += found
+            if found < count:
                 break
-            any_claimed = True
+            at_once = min(2 * at_once, CLAIMS_AT_ONCE)
+        return claimed > 0
+
+    async def _claim_several(self, count: int) -> int:
+        """Ask for `count` sessions at once, which share a round trip, and begin those that were ready."""
+        claims = await asyncio.gather(*(self._claim() for _ in range(count)), return_exceptions=True)
+        found = [claim for claim in claims if isinstance(claim, Claim)]
+        if self.lost:  # what came too late for its lease is left to other workers
+            return 0
+        for claim in found:
             self._begin(claim)
-        return any_claimed
+        for failure in claims:
+            if isinstance(failure, BaseException):
+                raise failure
+        return len(found)
 
     async def _claim(self) -> Claim | None:
         config = self._config

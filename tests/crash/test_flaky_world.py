@@ -9,12 +9,14 @@ import pytest
 
 from outlast.adapter import Agent, Gateway
 from outlast.adapters.scripted import Scripted
+from outlast.codec import encode_input
 from outlast.errors import WorldUnavailable
+from outlast.records import Cancel
 from outlast.session import Session
 from outlast.testing.faults import FlakyWorld, When
 from outlast.tool import Tool, ToolIO, tool
 from outlast.worker import WorkerConfig, open_worker
-from outlast.world import World
+from outlast.world import Input, World
 from outlast.worlds.memory import open_memory
 from tests.crash.stage import Witness
 from tests.unit.engine_desk import call, say
@@ -87,16 +89,7 @@ async def test_each_operation_may_fail_once_before_it_is_done_or_after(tmp_path:
             for number in range(1, min(times, 8) + 1)
             for when in get_args(When)
         ]
-        operations = {
-            "create",
-            "put_input",
-            "claim",
-            "commits",
-            "commit_many",
-            "publish",
-            "inputs",
-            "release",
-        }
+        operations = {"create", "put_input", "claim", "commits", "commit_many", "publish", "inputs"}
         assert operations <= {operation for operation, _, _ in failures}
         for place, (operation, number, when) in enumerate(failures):
             try:
@@ -108,6 +101,20 @@ async def test_each_operation_may_fail_once_before_it_is_done_or_after(tmp_path:
             assert set(shop.asked.items()) == {("one two", 1), ("three four", 1)}, (
                 f"{operation} {number} {when}"
             )
+
+
+@pytest.mark.parametrize("when", get_args(When))
+async def test_a_lease_is_given_back_though_that_failed_at_first(tmp_path: Path, when: When) -> None:
+    async with open_memory() as world:
+        flaky = FlakyWorld(world, {("release", 1): when})
+        agent = Agent("idle", Scripted(script=SCRIPT))
+        session = await Session.open(world, "s", agent=agent)
+        await world.put_input("s", Input("late", "d", encode_input(Cancel(7))))
+        config = WorkerConfig(tmp_path, kill_grace_s=0.0)
+        async with open_worker(flaky, {"idle": agent}, cast("Gateway", None), config) as worker:
+            await worker.work(until_idle=True)
+            head = await session.head()
+        assert (head.worker, head.waiting_inputs, flaky.calls["release"] > 0) == (None, 0, True)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

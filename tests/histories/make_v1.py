@@ -54,7 +54,7 @@ from outlast.testing.faults import DeathGate, Killed, MortalWorld, Spot
 from outlast.tool import Done, Tool, ToolFailed, ToolIO, Unsure, tool
 from outlast.tool import Verdict as Said
 from outlast.world import Commit, Header, Takeover, WorkerOffer, World
-from outlast.world.commit import seal
+from outlast.world.commit import make_commit
 from outlast.worlds.memory import open_memory
 from tests.histories.schema import schema
 from tests.histories.stored import History, summary
@@ -241,10 +241,10 @@ class Pen:
         nodes = [name for name in self.packer.blobs if name not in self._named]
         self._named.update(nodes)
         header = Header(
-            len(self.commits) + 1, fence, FORMAT, len(records), "", refs=(*refs, *nodes), snapshot=snapshot
+            len(self.commits) + 1, fence, FORMAT, len(records), refs=(*refs, *nodes), snapshot=snapshot
         )
         blobs = {name: self.packer.blobs[name] for name in header.refs}
-        self.commits.append(Commit(replace(header, digest=seal(header, body)), body, blobs))
+        self.commits.append(make_commit(header, body, blobs))
 
 
 def _request(pen: Pen, length: int) -> Payload:

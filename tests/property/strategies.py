@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -33,7 +33,7 @@ from outlast.records import (
     Verdict,
 )
 from outlast.records.kinds import OnDoubt, OutcomeStatus, Policy
-from outlast.world.commit import Commit, Header, seal
+from outlast.world.commit import Commit, Header, make_commit
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
@@ -103,8 +103,7 @@ inputs: st.SearchStrategy[AnyInput] = st.one_of(*(structs(kind) for kind in INPU
 def commit(seq: int, fence: int, of: list[AnyRecord], *, snapshot: bool = False) -> Commit:
     """A commit as the engine makes them."""
     body = encode_records(of)
-    header = Header(seq, fence, FORMAT, len(of), "", snapshot=snapshot)
-    return Commit(replace(header, digest=seal(header, body)), body)
+    return make_commit(Header(seq, fence, FORMAT, len(of), snapshot=snapshot), body)
 
 
 some_payloads = st.sampled_from([inline("text"), inline({"a": [1, None]}), Payload(ref="blob", size=9000)])

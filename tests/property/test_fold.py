@@ -3,12 +3,12 @@
 import contextlib
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from outlast.errors import LogBroken
 from outlast.fold import SessionState, apply, apply_record, fold, records_of
@@ -127,4 +127,4 @@ def test_long_logs_keep_every_promise(log: list[Commit], data: st.DataObject) ->
 
 
 def _renumbered(log: Sequence[Commit]) -> list[Commit]:
-    return [Commit(replace(one.header, seq=seq), one.body) for seq, one in enumerate(log, 1)]
+    return [Commit(structs.replace(one.header, seq=seq), one.body) for seq, one in enumerate(log, 1)]

@@ -3,11 +3,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from outlast.errors import BadPayload, BlobUnknown, CommitConflict, Fenced, SessionUnknown
 from outlast.records import FORMAT
 from outlast.world import Claim, Commit, Header, Lease, Takeover, WorkerOffer, WorkerRow, World
-from outlast.world.commit import seal
+from outlast.world.commit import make_commit
 from outlast.worlds.memory import open_memory
 from outlast.worlds.sqlite import open_sqlite
 
@@ -21,9 +22,8 @@ async def worlds(tmp_path: Path) -> AsyncIterator[Sequence[World]]:
 
 
 def commit(claim: Claim, body: bytes = b"[1,2]", **facts: object) -> Commit:
-    header = Header(claim.seq + 1, claim.lease.fence, FORMAT, 2, "", turn_open=True, status="turn 1 · ü")
-    header = replace(header, **facts)
-    return Commit(replace(header, digest=seal(header, body)), body)
+    header = Header(claim.seq + 1, claim.lease.fence, FORMAT, 2, turn_open=True, status="turn 1 · ü")
+    return make_commit(structs.replace(header, **facts), body)
 
 
 async def claimed(world: World) -> list[Claim]:
@@ -33,8 +33,8 @@ async def claimed(world: World) -> list[Claim]:
     liveness.close()
     claims: list[Claim] = []
     for name in NAMES:
-        first = Header(1, 0, FORMAT, 1, "", turn_open=True)
-        await world.create(name, Commit(replace(first, digest=seal(first, b"[0]")), b"[0]"), agent="a")
+        first = make_commit(Header(1, 0, FORMAT, 1, turn_open=True), b"[0]")
+        await world.create(name, first, agent="a")
         offer = WorkerOffer("w", frozenset({"a"}), FORMAT, only=name)
         claim = await world.claim(offer, Takeover(b"[]", 0, FORMAT))
         assert claim is not None

@@ -1,7 +1,7 @@
 """Reads a session's inbox while its turn runs, and turns what is there into records or into an end."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 import msgspec
@@ -14,12 +14,10 @@ from outlast.engine.context import Context
 from outlast.engine.writer import Writer
 from outlast.errors import BlobBroken
 from outlast.records import AnyInput, Cancel, InputDropped, Prompt, PromptQueued, Steer
-from outlast.world import Input, World
+from outlast.world import Input, Subscription, World
 
 POLL_S: Final = 2.0
 """How often the inbox is read when no hint comes."""
-LOOK_S: Final = 0.1
-"""Least time between two looks: each commit of our own is a hint too, and a look costs about as much as a call."""
 CANCELLED: Final = "cancelled"
 
 
@@ -34,6 +32,14 @@ class InboxReader:
         """Cancels of the open turn; consumed by the commit that settles it."""
         self.steers_wait = False
         """At the last look that left steers where they are, there were some."""
+        self._hints: Subscription | None = None
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncGenerator[None]:
+        """Hear of what comes from here on: `watch` then needs no look of its own to begin with."""
+        async with self._world.subscribe(self._writer.state.session, inbox=True) as hints:
+            self._hints = hints
+            yield
 
     async def read(
         self,
@@ -94,12 +100,13 @@ class InboxReader:
         self._writer.append(record, packer=packer, consumes=[new.id], lazy=True)
 
     async def watch(self, attempt: EngineAttempt, context: Context) -> None:
-        """Read again whenever something may have come, until cancelled."""
-        async with self._world.subscribe(self._writer.state.session) as hints:
-            while True:
-                await self.read(attempt, context)
-                await asyncio.sleep(LOOK_S)
-                await hints.wait(POLL_S)
+        """Read again whenever something may have come since the last look, until cancelled; while `listening`."""
+        assert self._hints is not None
+        if self.steers_wait:
+            await self.read(attempt, context)
+        while True:
+            await self._hints.wait(POLL_S)
+            await self.read(attempt, context)
 
 
 def as_prompts(steers: Sequence[TakenSteer], packer: Packer) -> list[PromptQueued]:

@@ -133,21 +133,26 @@ class _Session:
         """Number of the commit that opened the turn; 0 of one that another worker opened."""
 
     async def run(self) -> None:
+        async with self._inbox.listening():
+            await self._turns()
+        if not self._writer.released:
+            await self._writer.flush()
+            await self._keep_the_pause()
+            self._writer.check()
+            await self._advancer.release(self._writer.lease)
+        await self._advancer.gate.cross(Point.RELEASED)
+
+    async def _turns(self) -> None:
+        """Turn after turn, until nothing is left to do or the open one cannot go on now."""
         resumed = self._writer.state.turn is not None
-        while True:
+        while not self._writer.released:
             await self._inbox.read(leave_steers=resumed)
             if not resumed and (self._control.draining or not await self._open_turn()):
-                break
+                return
             if not await self._attempt(resumed=resumed):
-                break
+                return
             resumed = False
-            await self._drop_deltas()
             await self._writer.snapshot()
-        await self._writer.flush()
-        await self._keep_the_pause()
-        self._writer.check()
-        await self._advancer.release(self._writer.lease)
-        await self._advancer.gate.cross(Point.RELEASED)
 
     async def _keep_the_pause(self) -> None:
         """Hold the session until the next attempt is due, where a steer waits, which would make it ready at once."""
@@ -175,10 +180,10 @@ class _Session:
         return True
 
     async def _drop_deltas(self) -> None:
-        """Free what the turns before the settled one showed; its own stays until the next is settled."""
+        """Free what the turns before this one showed; its own stays until the next is settled."""
         # If it fails, or is left out here, the next turn's call frees this too; what a refusal means, the next commit
         # finds out.
-        if self._opened_at:
+        if self._opened_at and self._writer.state.shown:
             with suppress(NotFound, Refused, WorldUnavailable):
                 await self._advancer.world.drop_deltas(self._writer.lease, self._opened_at)
 
@@ -281,7 +286,10 @@ class _Session:
         self._inbox.cancels = []
         records = [*closing_records(context.turn, end, packer, context.clock), *as_prompts(steers, packer)]
         self._control.context = None
-        await self._writer.write(*records, packer=packer, consumes=consumes)
+        await self._drop_deltas()
+        # A prompt that comes meanwhile makes the session ready again, whoever claims it then.
+        last = not (steers or self._writer.state.queue or self._writer.wants_snapshot)
+        await self._writer.write(*records, packer=packer, consumes=consumes, release=last)
         await context.gate.cross(Point.AFTER_SETTLE)
         return True
 

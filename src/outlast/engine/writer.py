@@ -9,11 +9,11 @@ Invariants:
 * Deltas are published between commits, never while one is in flight, so the count that the next commit seals is exact.
 * After the World has refused anything, or once the lease is no longer sure to stand, nothing is ever written again: the
   attempt is lost.
+* A commit may give the lease back. It is the last: nothing is appended after it.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 import msgspec
@@ -26,7 +26,7 @@ from outlast.fold import SessionState, apply_record, remember
 from outlast.records import FORMAT, AnyRecord, CallOutcome, CallRetracted, Snapshot
 from outlast.records.events import LiveDelta
 from outlast.world import Claim, Commit, Delta, Header, World
-from outlast.world.commit import seal
+from outlast.world.commit import make_commit
 
 LAZY_S: Final = 0.02
 """How long a record that nobody waits for may stay out of the World."""
@@ -36,6 +36,7 @@ SNAPSHOT_AFTER: Final = 200
 """Commits since the newest snapshot after which the end of a turn writes another: what a claim reads is bounded by that
 and by the open turn."""
 RUN_OUT: Final = "its lease is not sure to stand any more"
+GIVEN_BACK: Final = "its lease is given back"
 
 
 Landing: TypeAlias = Ending[None]
@@ -45,7 +46,7 @@ Landing: TypeAlias = Ending[None]
 class _Queued:
     """Records that wait for the next commit, with whoever waits for them."""
 
-    __slots__ = ("blobs", "consumes", "landed", "records", "texts")
+    __slots__ = ("blobs", "consumes", "landed", "records", "release", "texts")
 
     def __init__(self) -> None:
         self.records: list[AnyRecord] = []
@@ -54,6 +55,7 @@ class _Queued:
         self.blobs: dict[str, bytes] = {}
         self.consumes: list[str] = []
         self.landed: Landing | None = None
+        self.release = False
 
 
 class Writer:
@@ -89,6 +91,10 @@ class Writer:
         self._idle = asyncio.Event()
         self._held: set[str] = set(state.held)
         self._lost: AttemptLost | None = None
+        self._ends = False
+        """The commit that gives the lease back is appended."""
+        self.released = False
+        """It has landed: the lease is another's to claim."""
         self._showing: asyncio.Task[None] | None = None
         self.on_lost: Callable[[], None] = lambda: None
         self.wake_at_s: float | None = None
@@ -113,6 +119,8 @@ class Writer:
             self.lose(RUN_OUT)
         if self._lost is not None:
             raise self._lost
+        if self._ends:
+            raise AttemptLost(GIVEN_BACK)
 
     def append(
         self,
@@ -120,10 +128,12 @@ class Writer:
         packer: Packer | None = None,
         consumes: Sequence[str] = (),
         lazy: bool = False,
+        release: bool = False,
     ) -> Landing:
         """Queue `records` and apply them to the live state. What is returned ends when they are durable.
 
-        A `lazy` append rides with the next commit, or makes one after `LAZY_S`; nobody is meant to wait for it.
+        A `lazy` append rides with the next commit, or makes one after `LAZY_S`; nobody is meant to wait for it. With
+        `release` the commit gives the lease back: it is the last.
 
         Raises:
             AttemptLost: this attempt no longer owns the session.
@@ -143,6 +153,7 @@ class Writer:
         if queued.landed is None:
             queued.landed = Ending()
         landed = queued.landed
+        queued.release = self._ends = release
         if lazy:
             self._later(LAZY_S)
         else:
@@ -162,14 +173,23 @@ class Writer:
                 self._deltas = [delta for delta in self._deltas if delta.call != record.call]
 
     async def write(
-        self, *records: AnyRecord, packer: Packer | None = None, consumes: Sequence[str] = ()
+        self,
+        *records: AnyRecord,
+        packer: Packer | None = None,
+        consumes: Sequence[str] = (),
+        release: bool = False,
     ) -> None:
         """Append and wait until it is durable.
 
         Raises:
             AttemptLost, BadPayload
         """
-        await self.durable(self.append(*records, packer=packer, consumes=consumes))
+        await self.durable(self.append(*records, packer=packer, consumes=consumes, release=release))
+
+    @property
+    def wants_snapshot(self) -> bool:
+        """So much was committed since the newest snapshot that the next end of a turn should write another."""
+        return self._seq - self._snapshot_seq > SNAPSHOT_AFTER
 
     async def snapshot(self) -> None:
         """Between two turns: write the state down if much was committed since that was last done.
@@ -177,7 +197,7 @@ class Writer:
         Raises:
             AttemptLost
         """
-        if self._seq - self._snapshot_seq <= SNAPSHOT_AFTER:
+        if not self.wants_snapshot:
             return
         await self.flush()
         self.check()
@@ -201,7 +221,7 @@ class Writer:
 
     def show(self, delta: LiveDelta) -> None:
         """Show a delta to watchers soon; void ones and those of settled calls are left out."""
-        if self._lost is None:
+        if self._lost is None and not self._ends:
             last = self._deltas[-1] if self._deltas else None
             if last is not None and _goes_on(last, delta):
                 self._deltas[-1] = msgspec.structs.replace(last, text=last.text + delta.text)
@@ -262,7 +282,6 @@ class Writer:
             fence=self.lease.fence,
             format=FORMAT,
             events=len(queued.records),
-            digest="",
             sealed=self._published,
             consumes=tuple(queued.consumes),
             refs=refs,
@@ -272,9 +291,10 @@ class Writer:
             parked=turn is not None and turn.parked is not None,
             status=status_of(state),
             snapshot=isinstance(queued.records[0], Snapshot),
+            release=queued.release,
         )
         blobs = {name: queued.blobs[name] for name in refs if name in queued.blobs}
-        return Commit(replace(header, digest=seal(header, body)), body, blobs)
+        return make_commit(header, body, blobs)
 
     def _landed(self, error: Exception | None, queued: _Queued, commit: Commit) -> None:
         self._busy = False
@@ -287,7 +307,9 @@ class Writer:
             return
         self._seq += 1
         self.state.seq = self._seq
+        self.state.shown = self.state.shown or commit.header.sealed > 0
         self._published = 0
+        self.released = commit.header.release
         if commit.header.snapshot:
             self._snapshot_seq = self._seq
         self._held.update(commit.header.refs)

@@ -247,8 +247,10 @@ class AroundWorld:
     async def get_many(self, session: str, hashes: Sequence[str]) -> Mapping[str, bytes]:
         return await self.around("get_many", lambda: self.world.get_many(session, hashes))
 
-    def subscribe(self, session: str | None = None) -> AbstractAsyncContextManager[Subscription]:
-        return self.world.subscribe(session)
+    def subscribe(
+        self, session: str | None = None, *, inbox: bool = False
+    ) -> AbstractAsyncContextManager[Subscription]:
+        return self.world.subscribe(session, inbox=inbox)
 
 
 class MortalWorld(AroundWorld):
@@ -279,13 +281,15 @@ class MortalWorld(AroundWorld):
     def open_liveness(self) -> Liveness:
         return _MortalLiveness(self.world.open_liveness(), self.check)
 
-    def subscribe(self, session: str | None = None) -> AbstractAsyncContextManager[Subscription]:
-        return self._subscribe(session)
+    def subscribe(
+        self, session: str | None = None, *, inbox: bool = False
+    ) -> AbstractAsyncContextManager[Subscription]:
+        return self._subscribe(session, inbox=inbox)
 
     @asynccontextmanager
-    async def _subscribe(self, session: str | None) -> AsyncGenerator[Subscription]:
+    async def _subscribe(self, session: str | None, *, inbox: bool) -> AsyncGenerator[Subscription]:
         self.check()
-        async with self.world.subscribe(session) as hints:
+        async with self.world.subscribe(session, inbox=inbox) as hints:
             yield _MortalHints(hints, self.check)
 
 

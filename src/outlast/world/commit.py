@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
 
 from outlast.ids import digest
 from outlast.world.cursor import Cursor
 
+_NO_BLOBS: Final[Mapping[str, bytes]] = {}
 
-@dataclass(frozen=True, slots=True)
-class Header:
+
+class Header(msgspec.Struct, frozen=True):
     """What a World must act on. Everything else is the body, bytes to it.
 
     `turn_open`, `wake_at_s`, `parked` and `status` describe the session *as of* this commit: each commit
@@ -23,7 +27,7 @@ class Header:
     """Version of the record format of the body."""
     events: int
     """How many events the body holds: the first indices of cursors into this commit (`width`)."""
-    digest: str
+    digest: str = ""
     """Over header and body (`seal`); the same digest at the same number is the same commit."""
     sealed: int = 0
     """How many deltas published after commit `seq - 1` count; later ones are never shown."""
@@ -91,6 +95,11 @@ class Item:
     first: int = 0
     """Of a commit: the index of the first event the reader has not seen. Of a gap: the index of its first
     delta."""
+
+
+def make_commit(header: Header, body: bytes, blobs: Mapping[str, bytes] = _NO_BLOBS) -> Commit:
+    """A commit whose header holds its digest, whatever digest stood there."""
+    return Commit(msgspec.structs.replace(header, digest=seal(header, body)), body, blobs)
 
 
 def seal(header: Header, body: bytes) -> str:

@@ -58,6 +58,11 @@ class World(Log, Inbox, Queue, Blobs, Protocol):
         """The same store as `tenant` sees it; ids and blobs of two tenants never meet."""
         ...
 
-    def subscribe(self, session: str | None = None) -> AbstractAsyncContextManager[Subscription]:
-        """Hints about one session, or (None) about any that may have become ready."""
+    def subscribe(
+        self, session: str | None = None, *, inbox: bool = False
+    ) -> AbstractAsyncContextManager[Subscription]:
+        """Hints about one session, or (None) about any that may have become ready.
+
+        With `inbox` only about what comes into the inbox of the session: its owner makes the commits itself.
+        """
         ...

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Final, TypedDict, Unpack
 
 import anyio
+from msgspec import structs
 
 from outlast.errors import OutlastError
 from outlast.world import (
@@ -24,7 +24,7 @@ from outlast.world import (
     WorkerRow,
     World,
 )
-from outlast.world.commit import seal
+from outlast.world.commit import make_commit
 
 TAKEOVER: Final = Takeover(b"takeover", events=1, format=1)
 READ_LIMIT_S: Final = 20.0
@@ -54,8 +54,8 @@ def commit(
     **facts: Unpack[Facts],
 ) -> Commit:
     """A commit, sealed; a turn stays open unless `facts` say otherwise."""
-    header = replace(Header(seq=seq, fence=fence, format=1, events=1, digest="", turn_open=True), **facts)
-    return Commit(replace(header, digest=seal(header, body)), body, dict(blobs or {}))
+    plain = Header(seq=seq, fence=fence, format=1, events=1, turn_open=True)
+    return make_commit(structs.replace(plain, **facts), body, dict(blobs or {}))
 
 
 async def opened(world: World, session: str = "s", **facts: Unpack[Facts]) -> Commit:

@@ -62,6 +62,20 @@ async def whoever_waits_for_a_session_is_woken_by_every_change(store: Store) -> 
 
 
 @promise()
+async def whoever_waits_for_the_inbox_is_woken_by_every_input(store: Store) -> None:
+    async with store.open() as world, store.open() as other:
+        lease = await held(world)
+        async with other.subscribe("s", inbox=True) as hints:
+            await _quiet(hints)
+            await sent(world, "s", "in-1")
+            same(await hints.wait(SOON_S), True)
+            await landed(world, lease, 3)
+            await _quiet(hints)
+            await sent(world, "s", "in-1")
+            same(await hints.wait(SOON_S), True)
+
+
+@promise()
 async def whoever_waits_for_work_is_woken_by_it(store: Store) -> None:
     async with store.open() as world, store.open() as other, other.subscribe() as hints:
         await _quiet(hints)

@@ -27,9 +27,10 @@ class Session:
 class Hints:
     """One subscription."""
 
-    def __init__(self, tenant: str, session: str | None) -> None:
+    def __init__(self, tenant: str, session: str | None, *, inbox: bool) -> None:
         self.tenant = tenant
         self.session = session
+        self.inbox = inbox
         self.loop = asyncio.get_running_loop()
         self.changed = asyncio.Event()
 

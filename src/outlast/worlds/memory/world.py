@@ -34,7 +34,7 @@ from outlast.world import (
     WorkerRow,
 )
 from outlast.world.checks import check_content, check_input, check_opening, parse_token
-from outlast.world.commit import seal
+from outlast.world.commit import make_commit
 from outlast.worlds.memory.follow import behind
 from outlast.worlds.memory.store import Hints, MemoryLiveness, MemoryStore, Session, new_head
 
@@ -121,6 +121,7 @@ class MemoryWorld:
         self._land(kept, commit)
         if commit.header.release:
             kept.head = replace(kept.head, worker=None)
+            self._hint(head.session, ready=True)
         return None
 
     async def commit_idle(self, session: str, commit: Commit) -> None:
@@ -258,7 +259,7 @@ class MemoryWorld:
             kept.inputs[new.id] = there
             kept.head = replace(kept.head, waiting_inputs=kept.head.waiting_inputs + 1)
             self._changed(kept)
-        self._hint(session, ready=True)
+        self._hint(session, ready=True, inbox=True)
         return there
 
     async def inputs(self, session: str) -> Sequence[Input]:
@@ -293,14 +294,13 @@ class MemoryWorld:
             fence=head.fence + 1,
             format=takeover.format,
             events=takeover.events,
-            digest="",
             sealed=len(kept.deltas.get(head.seq, ())),
             turn_open=head.turn_open,
             wake_at_s=head.wake_at_s,
             parked=head.parked,
             status=head.status,
         )
-        self._land(kept, Commit(replace(header, digest=seal(header, takeover.body)), takeover.body))
+        self._land(kept, make_commit(header, takeover.body))
         kept.head = replace(kept.head, worker=offer.worker)
         lease = Lease(head.session, header.fence, offer.worker)
         if head.worker is None:
@@ -333,12 +333,14 @@ class MemoryWorld:
                 raise BlobUnknown(session=session, blob=name, world=self.name)
         return {name: self._store.blobs[self._tenant, name] for name in hashes}
 
-    def subscribe(self, session: str | None = None) -> AbstractAsyncContextManager[Subscription]:
-        return self._subscribe(session)
+    def subscribe(
+        self, session: str | None = None, *, inbox: bool = False
+    ) -> AbstractAsyncContextManager[Subscription]:
+        return self._subscribe(session, inbox)
 
     @asynccontextmanager
-    async def _subscribe(self, session: str | None) -> AsyncGenerator[Hints]:
-        hints = Hints(self._tenant, session)
+    async def _subscribe(self, session: str | None, inbox: bool) -> AsyncGenerator[Hints]:  # noqa: FBT001 - by place
+        hints = Hints(self._tenant, session, inbox=inbox)
         self._store.hints.append(hints)
         try:
             yield hints
@@ -349,13 +351,12 @@ class MemoryWorld:
         self._store.changes += 1
         kept.change = self._store.changes
         kept.head = replace(kept.head, updated_at_s=self._store.clock.now())
-        self._hint(kept.head.session, ready=True)
+        self._hint(kept.head.session, ready=kept.head.worker is None)
 
-    def _hint(self, session: str, *, ready: bool) -> None:
+    def _hint(self, session: str, *, ready: bool, inbox: bool = False) -> None:
         for hints in self._store.hints:
-            if hints.tenant == self._tenant and (
-                hints.session == session or (ready and hints.session is None)
-            ):
+            about = hints.session == session and (inbox or not hints.inbox)
+            if hints.tenant == self._tenant and (about or (ready and hints.session is None)):
                 hints.changed.set()
 
     def _find(self, session: str) -> Session:

@@ -7,13 +7,12 @@ each route that fits the offer the first in line of the free ones, and of those 
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, Literal, Protocol
 
 import msgspec
 
-from outlast.world import Claim, Commit, Header, Lease, Takeover, WorkerOffer
-from outlast.world.commit import seal
+from outlast.world import Claim, Header, Lease, Takeover, WorkerOffer
+from outlast.world.commit import make_commit
 from outlast.worlds.sqlite.hints import ready_key
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import ALIVE, Query, Row, Transaction
@@ -86,14 +85,13 @@ def claim(
         fence=row.fence + 1,
         format=takeover.format,
         events=takeover.events,
-        digest="",
         sealed=shown(transaction, row),
         turn_open=bool(row.turn_open),
         wake_at_s=row.wake_at_s,
         parked=bool(row.parked),
         status=row.status,
     )
-    new = Commit(replace(header, digest=seal(header, takeover.body)), takeover.body)
+    new = make_commit(header, takeover.body)
     land(transaction, tenant, session, row, new, worker=offer.worker)
     lease = Lease(session, header.fence, offer.worker)
     return Claim(lease, header.seq, row.snapshot_seq, _proof(row, offer), row.worker, row.status)

@@ -33,6 +33,11 @@ def key(tenant: str, session: str | None) -> int:
     return short_digest(tenant.encode(), (session or "").encode())
 
 
+def inbox_key(tenant: str, session: str) -> int:
+    """Stands for the inbox of a session."""
+    return key(tenant, f"{session}\0inbox")
+
+
 def ready_key(tenant: str) -> int:
     """Stands for any session of a tenant that may have become ready."""
     return key(tenant, None)

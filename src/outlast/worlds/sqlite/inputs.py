@@ -6,7 +6,7 @@ import msgspec
 
 from outlast.errors import InputConflict
 from outlast.world import Input
-from outlast.worlds.sqlite.hints import key, ready_key
+from outlast.worlds.sqlite.hints import inbox_key, key, ready_key
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import Query, Row, Transaction
 from outlast.worlds.sqlite.writes import LINE, check_blobs, keep_blobs, texts
@@ -30,7 +30,7 @@ def put_input(transaction: Transaction, tenant: str, session: str, new: Input) -
         ready = row.ready_at if in_line else change - LINE
         transaction.run(SQL["arrived"], (arrival, ready, change, transaction.now_s, row.pk))
         there = Input(new.id, new.digest, new.body, new.refs, arrival=arrival)
-    transaction.told |= {key(tenant, session), ready_key(tenant)}
+    transaction.told |= {key(tenant, session), inbox_key(tenant, session), ready_key(tenant)}
     return there
 
 

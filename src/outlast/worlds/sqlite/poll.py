@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 from outlast.errors import WorldUnavailable
-from outlast.worlds.sqlite.hints import ANYONE, Switchboard, key, ready_key
+from outlast.worlds.sqlite.hints import ANYONE, Switchboard, inbox_key, key, ready_key
 from outlast.worlds.sqlite.reader import Reader
 from outlast.worlds.sqlite.reads import SQL
 from outlast.worlds.sqlite.transaction import NEWEST_CHANGE, Query
@@ -79,4 +79,5 @@ class Poll:
         self._tenants[tenant] = found[0] if found else 0
         # Deltas move no change number; but only sessions that somebody holds have any.
         names = query.rows(SQL["changed_since"], (tenant, seen)) + query.rows(SQL["held"], (tenant,))
-        return {ready_key(tenant)} | {key(tenant, session) for (session,) in names}
+        keys = (key, inbox_key)
+        return {ready_key(tenant)} | {of(tenant, session) for (session,) in names for of in keys}

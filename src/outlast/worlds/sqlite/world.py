@@ -26,7 +26,7 @@ from outlast.world import (
 from outlast.world.checks import check_input, check_opening, parse_token
 from outlast.worlds.sqlite import claims, erase, inputs, reads, writes
 from outlast.worlds.sqlite.follow import behind
-from outlast.worlds.sqlite.hints import ANYONE, Hints, key, ready_key
+from outlast.worlds.sqlite.hints import ANYONE, Hints, inbox_key, key, ready_key
 from outlast.worlds.sqlite.liveness import SqliteLiveness
 from outlast.worlds.sqlite.store import SqliteStore
 from outlast.worlds.sqlite.transaction import Query, Transaction
@@ -193,15 +193,16 @@ class SqliteWorld:
     async def get_many(self, session: str, hashes: Sequence[str]) -> Mapping[str, bytes]:
         return await self._read(lambda query: reads.get_many(query, self._tenant, session, hashes))
 
-    def subscribe(self, session: str | None = None) -> AbstractAsyncContextManager[Subscription]:
-        return self._subscribe(session)
+    def subscribe(
+        self, session: str | None = None, *, inbox: bool = False
+    ) -> AbstractAsyncContextManager[Subscription]:
+        if session is None:
+            return self._subscribe({ready_key(self._tenant), ANYONE})
+        return self._subscribe({(inbox_key if inbox else key)(self._tenant, session)})
 
     @asynccontextmanager
-    async def _subscribe(self, session: str | None) -> AsyncGenerator[Hints]:
-        if session is None:
-            hints = Hints(frozenset({ready_key(self._tenant), ANYONE}))
-        else:
-            hints = Hints(frozenset({key(self._tenant, session)}))
+    async def _subscribe(self, keys: set[int]) -> AsyncGenerator[Hints]:
+        hints = Hints(frozenset(keys))
         self.store.board.add(hints)
         self.store.poll.watch(self._tenant)
         try:
