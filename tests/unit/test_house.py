@@ -15,6 +15,17 @@ from outlast.gate import Point
 from outlast.settings import SETTINGS, Settings
 
 ROOT = Path(__file__).parents[2]
+OWNERS = {
+    "worker.py": "`work` cancels and awaits what hears, watches and advances, in its `finally`",
+    "engine/batch.py": "`drain` awaits the flight, which ends with the batches that were put",
+    "engine/calls.py": "`stop` cancels and awaits the tools that run, at the end of each attempt",
+    "engine/effects.py": "whoever runs the function awaits it, or gives it up when it does not end even if cancelled",
+    "engine/harness.py": "the context of the process cancels and awaits it",
+    "engine/recover.py": "all are awaited, and cancelled when one fails",
+    "engine/turn.py": "`_advance` cancels and awaits both, in its `finally`",
+    "engine/writer.py": "`flush` waits for what is being shown, and `lose` cancels it",
+}
+"""Who ends the tasks that are started outside a task group: whoever starts another says so here."""
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -70,3 +81,13 @@ def test_the_lock_names_no_host() -> None:
 @pytest.mark.parametrize("code", [pytest.param(code, id=name) for name, code in _examples()])
 def test_python_in_the_docs_is_python(code: str) -> None:
     compile(code, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_every_task_outside_a_task_group_has_an_owner() -> None:
+    source = ROOT / "src/outlast"
+    loose = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if re.search(r"(?<!tasks)\.create_task\(", path.read_text())
+    }
+    assert loose == set(OWNERS)
