@@ -14,7 +14,7 @@ import msgspec
 from benchmarks import cast
 from benchmarks.claude import PROMPT, STEPS, claude_crew, workspace
 from benchmarks.frame import Bench, Row
-from benchmarks.measures.stored import weight
+from benchmarks.weighing import weight
 from outlast.codec import record_refs
 from outlast.fold import records_of
 from outlast.records import AnyRecord, CallIntent, CallOutcome, Mirrored

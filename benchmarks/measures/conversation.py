@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from benchmarks.frame import Bench, Row, median, spread
-from benchmarks.measures.stored import weight
-from benchmarks.stage import carry
 from benchmarks.texts import random_text, source_text
+from benchmarks.weighing import growth
 from outlast.adapter import MAIN, Agent, Attempt, ModelAsk, Resolved, Send, TurnResult
 from outlast.codec import canonical
 from outlast.errors import TurnStopped
@@ -76,14 +75,8 @@ async def conversation(bench: Bench) -> Sequence[Row]:
 async def _weigh(bench: Bench, name: str, texts: Sequence[str]) -> Row:
     sizes: list[float] = []
     for repeat in range(3):
-        here = Bench(bench.directory / f"{name[:3]}{repeat}", bench.world, bench.quick)
-        here.directory.mkdir()
-        async with here.open():
-            pass
-        empty = weight(here.file)
-        async with here.open() as world:
-            await carry(here, world, Agent("bench", Talk(texts)), ["talk"])
-        sizes.append((weight(here.file) - empty) / 1e6)
+        grown = await growth(bench, f"{name[:3]}{repeat}", Agent("bench", Talk(texts)))
+        sizes.append(grown / 1e6)
     new_mb = sum(len(msgspec.json.encode(text)) for text in texts) / 1e6
     size, compressible = median(sizes), name == "source text"
     return Row(

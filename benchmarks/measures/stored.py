@@ -6,13 +6,13 @@ source text shows what is usual.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
 from benchmarks.frame import Bench, Row, median, spread
-from benchmarks.stage import calling, carry, returning
+from benchmarks.stage import calling, returning
 from benchmarks.texts import random_text, source_text
+from benchmarks.weighing import growth
 
 BYTES = 4096
 LIMIT = 1.3
@@ -39,14 +39,8 @@ async def _weigh(bench: Bench, name: str, texts: Iterator[str]) -> Row:
 
     for repeat in range(3):
         payload = 2 * calls  # {} for each call's arguments
-        here = Bench(bench.directory / f"{name[:3]}{repeat}", bench.world, bench.quick)
-        here.directory.mkdir()
-        async with here.open():
-            pass
-        empty = weight(here.file)
-        async with here.open() as world:
-            await carry(here, world, calling(calls, returning(text, "safe")), ["weighed"])
-        sizes.append((weight(here.file) - empty) / payload)
+        grown = await growth(bench, f"{name[:3]}{repeat}", calling(calls, returning(text, "safe")))
+        sizes.append(grown / payload)
     ratio = median(sizes)
     return Row(
         name=f"stored bytes / payload, {calls} calls of 4 KB, {name}",
@@ -59,8 +53,3 @@ async def _weigh(bench: Bench, name: str, texts: Iterator[str]) -> Row:
         met=ratio <= LIMIT,
         spread=f"ratio {spread(sizes, 3)}",
     )
-
-
-def weight(file: Path) -> int:
-    """Bytes of a World's database and of what stands beside it."""
-    return sum(path.stat().st_size for path in file.parent.glob(f"{file.name}*") if path.is_file())
