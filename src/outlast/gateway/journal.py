@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from outlast.adapter import MAIN, Joined, ModelAsk, Parked, Send, Served
+from outlast.adapter import MAIN, SIDE, Joined, ModelAsk, Parked, Send, Served
 from outlast.clock import Clock
 from outlast.errors import AttemptLost, TurnStopped
 from outlast.gateway.delivery import Delivery
@@ -18,6 +18,10 @@ from outlast.gateway.limits import Limits
 from outlast.gateway.refusals import error, refused
 from outlast.gateway.upstream import Line, Upstream
 from outlast.gateway.wire import BodyTooLarge, ClientGone, Http
+
+_BLANK: Final = " \t\r"
+_BEFORE: Final = ("", "\n", ">")
+_BEHIND: Final = ("", "\n", "<")
 
 log = logging.getLogger("outlast.gateway")
 
@@ -124,23 +128,47 @@ def _check(door: OpenDoor, lane: str, request: Mapping[str, Any], understood: Un
     complaint = door.dialogue.complaint(lane, request)
     if complaint is not None:
         raise _Answered(refused(door.dialect, complaint))
-    prompt = door.attempt.prompt.strip()
-    if prompt and any(prompt in said for said in understood.newest):
-        return  # the turn begins with this request: what results it brings, an earlier turn has left behind
     calls = door.attempt.calls
     for harness_id in understood.results:
-        if calls.intent_of(harness_id) is None and calls.result_of(harness_id) is None:
+        granted = calls.intent_of(harness_id) is not None or calls.result_of(harness_id) is not None
+        if not granted and not _begins_the_turn(door, lane, understood):
             text = f"the request brings a result of the tool call {harness_id!r}, which was not granted"
             raise _Answered(refused(door.dialect, text))
+
+
+def _begins_the_turn(door: OpenDoor, lane: str, understood: Understood) -> bool:
+    """Whether the turn begins with this request: what results it brings, an earlier turn has left behind.
+
+    Then no answer stands behind the prompt, and the prompt is a text by itself: inside other words, of a reminder or a
+    steer, a short one may stand in any request. A sub-agent has no earlier turn.
+    """
+    prompt = door.attempt.prompt.strip()
+    sub_agent = lane != MAIN and not lane.startswith(SIDE)
+    return not sub_agent and any(said.strip() == prompt for said in understood.newest)
 
 
 def _carry_steers(door: OpenDoor, understood: Understood) -> None:
     for steer in list(door.attempt.steers.waiting()):
         text = steer.text.strip()
-        if not text or any(text in said for said in understood.earlier):
+        if not text or any(_is_said(text, said) for said in understood.earlier):
             continue
-        if any(text in said for said in understood.newest):
+        if any(_is_said(text, said) for said in understood.newest):
             door.attempt.steers.carried(steer.input)
+
+
+def _is_said(text: str, said: str) -> bool:
+    """Whether `text` stands in `said` on lines of its own or between tags: harnesses wrap what they bring."""
+    at = said.find(text)
+    while at >= 0:
+        begin, end = at, at + len(text)
+        while begin > 0 and said[begin - 1] in _BLANK:
+            begin -= 1
+        while end < len(said) and said[end] in _BLANK:
+            end += 1
+        if said[begin - 1 : begin] in _BEFORE and said[end : end + 1] in _BEHIND:
+            return True
+        at = said.find(text, at + 1)
+    return False
 
 
 async def _settle_untold(door: OpenDoor, understood: Understood) -> None:
