@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from enum import IntEnum
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import click
 import msgspec
@@ -18,6 +18,7 @@ from outlast.errors import (
     Refused,
     WorldUnavailable,
 )
+from outlast.groups import leaves
 
 
 class Exit(IntEnum):
@@ -115,12 +116,5 @@ def _told(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     for kind in (OutlastError, KeyboardInterrupt, BrokenPipeError):
         told = group.subgroup(kind)
         if told is not None:
-            return _first(told)
+            return next(leaves(told))
     return None
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    inner = group.exceptions[0]
-    if isinstance(inner, BaseExceptionGroup):
-        return _first(cast("BaseExceptionGroup[BaseException]", inner))
-    return inner

@@ -5,10 +5,10 @@ claim → fold → (open the next turn | plan recovery → retract, verify, run 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from outlast.adapter import Agent, TurnResult
 from outlast.clock import Clock
@@ -34,6 +34,7 @@ from outlast.errors import (
 )
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Gate, Point
+from outlast.groups import leaves
 from outlast.records import AttemptEnded, TurnOpened, TurnParked
 from outlast.world import Claim, Lease, World
 
@@ -355,27 +356,18 @@ def _ending(
 
 def _failure(error: BaseException) -> OutlastError | None:
     """What an adapter raised, as the attempt's failure; None when the attempt was meant to end."""
-    leaves = list(_leaves(error))
-    if any(isinstance(leaf, AttemptLost | TurnStopped) for leaf in leaves):
+    found = list(leaves(error))  # an adapter may have task groups of its own
+    if any(isinstance(leaf, AttemptLost | TurnStopped) for leaf in found):
         return None
-    for leaf in leaves:
+    for leaf in found:
         if not isinstance(leaf, Exception | asyncio.CancelledError):
             raise leaf
-    first = leaves[0]
+    first = found[0]
     return (
         first
         if isinstance(first, OutlastError)
         else HarnessError(harness="the adapter", reason=described(error))
     )
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """What an adapter with task groups of its own raised, taken out of them."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error
 
 
 def _cancel(task: "asyncio.Task[TurnResult]") -> None:

@@ -16,7 +16,6 @@ from outlast.errors import BadSettings
 from outlast.gateway.anthropic import AnthropicMessages
 from outlast.gateway.dialect import Dialect
 from outlast.gateway.doors import NOT_OPEN, Doors, OpenDoor
-from outlast.gateway.groups import task_group
 from outlast.gateway.hooks import Hooks, generic_deny
 from outlast.gateway.journal import Journal
 from outlast.gateway.limits import Limits
@@ -26,6 +25,7 @@ from outlast.gateway.server import serving
 from outlast.gateway.tools import ToolServer
 from outlast.gateway.upstream import Upstream, open_line
 from outlast.gateway.wire import ClientGone, Http
+from outlast.groups import task_group
 from outlast.ids import new_token
 
 OURS: Final = "/outlast/"

@@ -9,9 +9,9 @@ from outlast.gate import Point
 from outlast.gateway.doors import OpenDoor
 from outlast.gateway.exchange import POLICY
 from outlast.gateway.feed import Feed
-from outlast.gateway.groups import task_group
 from outlast.gateway.limits import Limits
 from outlast.gateway.wire import JSON, STREAM, ClientGone, Http
+from outlast.groups import task_group
 
 
 class Delivery:

@@ -11,11 +11,10 @@ import anyio
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-TRANSPORT: Final = "outlast.transport"
+from outlast.serving import TRANSPORT, hang_up, until_gone
+
 JSON: Final = (("content-type", "application/json"),)
 STREAM: Final = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
-
-_CLOSE_S: Final = 1.0
 
 Header = tuple[str, str]
 
@@ -95,8 +94,7 @@ class Http:
 
     async def until_gone(self) -> None:
         """Wait until the connection is closed; only after `body`."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        await until_gone(self._receive)
 
     async def start(self, status: int, headers: Iterable[Header]) -> None:
         self.started = True
@@ -119,13 +117,8 @@ class Http:
 
     async def drop(self) -> None:
         """Close the connection in the middle, behind what was sent and without its end."""
-        if self._transport is None:
-            return
-        self._transport.close()
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSE_S) as waiting:
-            await self.until_gone()
-        if waiting.cancelled_caught:
-            self._transport.abort()  # the client does not take what was sent before
+        if self._transport is not None:
+            await hang_up(self._transport, self._receive)
 
     async def _put(self, message: dict[str, Any]) -> None:
         if self.gone:

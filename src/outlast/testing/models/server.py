@@ -1,21 +1,20 @@
 """The scripted model server inside this process."""
 
-import asyncio
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
-import anyio
 import msgspec
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from outlast.clock import Clock, SystemClock
+from outlast.groups import task_group
+from outlast.serving import Server
 from outlast.testing.models.anthropic import Anthropic
 from outlast.testing.models.dialect import Dialect
 from outlast.testing.models.errors import CannotListen
@@ -23,7 +22,6 @@ from outlast.testing.models.ledger import Ledger, RequestRecord, open_ledger
 from outlast.testing.models.player import Player
 from outlast.testing.models.script import Script, load_script
 from outlast.testing.models.spawned import SpawnedModels, spawn_models
-from outlast.testing.models.wire import Connection
 
 DIALECTS: Final[tuple[Dialect, ...]] = (Anthropic(),)
 _STOP_S: Final = 1.0
@@ -87,22 +85,14 @@ class ScriptedModels:
         """
         said = load_script(script) if isinstance(script, Path) else script
         with open_ledger(clock or SystemClock(), log) as ledger, _listen(host, port) as listener:
-            server = _Server(_app(said, ledger))
-            try:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(server.run_until_stopped, listener)
-                    try:
-                        yield cls(f"http://{host}:{listener.getsockname()[1]}", ledger)
-                    finally:
-                        ledger.seal()
-                        server.stop()
-            except BaseExceptionGroup as group:
-                # What the block raised is the caller's own, whatever stood around it here.
-                match group.exceptions:
-                    case (only,):
-                        raise only from only.__cause__
-                    case _:
-                        raise
+            server = Server(_app(said, ledger), _STOP_S)
+            async with task_group() as tasks:
+                tasks.start_soon(server.run_until_ended, [listener])
+                try:
+                    yield cls(f"http://{host}:{listener.getsockname()[1]}", ledger)
+                finally:
+                    ledger.seal()
+                    server.end()
 
     @staticmethod
     def spawn(
@@ -110,54 +100,6 @@ class ScriptedModels:
     ) -> AbstractAsyncContextManager[SpawnedModels]:
         """Serve a script from a process of its own, killed when the block ends; see `spawn_models`."""
         return spawn_models(script, port=port, log=log)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without signal handlers and log set-up, and with a stop that does not wait for clients."""
-
-    def __init__(self, app: Starlette) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=Connection,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-            )
-        )
-        self._stopped = anyio.Event()
-
-    async def run_until_stopped(self, listener: socket.socket) -> None:
-        """Serve until `stop`, even when cancelled: only an orderly end drops the connections."""
-        with anyio.CancelScope(shield=True):
-            await self.serve([listener])
-
-    def stop(self) -> None:
-        """Drop all connections and end."""
-        self._stopped.set()
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-    async def main_loop(self) -> None:
-        await self._stopped.wait()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for server in self.servers:
-            server.close()
-        for listener in sockets or []:
-            listener.close()
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, Connection):
-                connection.transport.abort()
-        tasks = list(self.server_state.tasks)
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=_STOP_S)
-            for task in late:
-                task.cancel()
 
 
 @contextmanager

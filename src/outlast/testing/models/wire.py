@@ -2,24 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
 
 import anyio
 import anyio.lowlevel
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-_CLOSE_S: Final = 1.0  # for a client that does not read what was sent before the cut
-_TRANSPORT: Final = "transport"
-
-
-class Connection(H11Protocol):
-    """A server connection that tells the application its transport."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        """Put the transport where each request's scope finds it."""
-        super().connection_made(transport)
-        self.app_state = {**self.app_state, _TRANSPORT: transport}
+from outlast.serving import TRANSPORT, hang_up, until_gone
 
 
 class Wire:
@@ -29,7 +17,7 @@ class Wire:
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._transport: asyncio.Transport = scope["state"][_TRANSPORT]
+        self._transport: asyncio.Transport = scope["state"][TRANSPORT]
         self._receive = receive
         self._send = send
 
@@ -54,8 +42,7 @@ class Wire:
 
     async def until_gone(self) -> None:
         """Wait until the connection is closed."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        await until_gone(self._receive)
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         """Send status and headers."""
@@ -72,13 +59,5 @@ class Wire:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def drop(self) -> None:
-        """Close the connection in the middle of the response, behind what was sent and without its end.
-
-        A reset would be ruder, but could take away frames that were sent, and with them the place of the cut.
-        """
-        self._transport.close()
-        with anyio.move_on_after(_CLOSE_S):
-            await self.until_gone()
-            return
-        self._transport.abort()
-        await self.until_gone()
+        """Close the connection in the middle of the response, behind what was sent and without its end."""
+        await hang_up(self._transport, self._receive)

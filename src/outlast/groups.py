@@ -1,7 +1,8 @@
-"""A task group for inside a context manager: it raises what its block raised, not a group around that."""
+"""What comes out of task groups: the errors themselves, not groups around them."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -29,3 +30,12 @@ async def task_group() -> AsyncGenerator[TaskGroup]:
                 raise only from only.__cause__
             case _:
                 raise
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors in `error`, taken out of all groups around them; itself if it is none."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
