@@ -39,11 +39,11 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """Serves `app` until `end`, and then at most `close_s` longer."""
 
-    def __init__(self, app: ASGIApp, close_s: float) -> None:
+    def __init__(self, app: ASGIApp, close_s: float, connection: type[Connection] = Connection) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=Connection,
+                http=connection,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -81,9 +81,9 @@ class Server(uvicorn.Server):
             server.close()
         for listener in sockets or []:
             listener.close()
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, Connection):
-                connection.transport.abort()
+        for connected in list(self.server_state.connections):
+            if isinstance(connected, Connection):
+                connected.transport.abort()
         if self.server_state.tasks:
             _, late = await asyncio.wait(set(self.server_state.tasks), timeout=self._close_s)
             for task in late:

@@ -22,9 +22,10 @@ from outlast.gateway.limits import Limits
 from outlast.gateway.passage import Passage
 from outlast.gateway.refusals import error
 from outlast.gateway.server import serving
+from outlast.gateway.strangers import Strangers
 from outlast.gateway.tools import ToolServer
 from outlast.gateway.upstream import Upstream, open_line
-from outlast.gateway.wire import ClientGone, Http
+from outlast.gateway.wire import LAST, ClientGone, Http
 from outlast.groups import task_group
 from outlast.ids import new_token
 
@@ -44,8 +45,16 @@ class _Guest:
 class _App:
     """The ASGI application: finds who asks, and what for."""
 
-    def __init__(self, doors: Doors[_Guest], journal: Journal, passage: Passage, limits: Limits) -> None:
+    def __init__(
+        self,
+        doors: Doors[_Guest],
+        strangers: Strangers,
+        journal: Journal,
+        passage: Passage,
+        limits: Limits,
+    ) -> None:
         self._doors = doors
+        self._strangers = strangers
         self._journal = journal
         self._passage = passage
         self._hooks = Hooks(limits)
@@ -72,16 +81,15 @@ class _App:
                 guest.door.crash(crash)
 
     async def _answer(self, http: Http, guest: _Guest | None) -> None:
+        hook = http.path.removeprefix(HOOKS + "/") if http.path.startswith(HOOKS + "/") else None
+        if guest is None:
+            await self._turn_away(http, hook)
+            return
+        if http.connection is not None:
+            self._strangers.left(http.connection)
         if not http.target.startswith("/"):
             # What stands behind the provider's address must not change whose address it is: `@elsewhere/` would.
             await http.whole_json(400, _no_path())
-            return
-        hook = http.path.removeprefix(HOOKS + "/") if http.path.startswith(HOOKS + "/") else None
-        if guest is None:
-            if hook is None:
-                await http.whole_json(403, _no_entry())
-            else:
-                await self._hooks.answer(http, None, hook)
             return
         door = guest.door
         with door.place(self._limits.requests) as free:
@@ -91,6 +99,13 @@ class _App:
                 await http.whole_json(200, generic_deny("Too many requests of this attempt are under way."))
             else:
                 await _reply(http, door, 429, "Too many requests of this attempt are under way.")
+
+    async def _turn_away(self, http: Http, hook: str | None) -> None:
+        if hook is not None:
+            await self._hooks.answer(http, None, hook)
+            return
+        await http.discard(self._limits.request_bytes, self._limits.stranger_s)
+        await http.whole_json(403, _no_entry(), LAST)
 
     async def _let_in(self, http: Http, guest: _Guest, hook: str | None) -> None:
         door = guest.door
@@ -173,8 +188,10 @@ async def open_gateway(
     limits = limits or Limits()
     async with open_line(limits) as line:
         doors: Doors[_Guest] = Doors()
-        app = _App(doors, Journal(upstream, line, limits, clock), Passage(upstream, line, limits), limits)
-        async with serving(app, host, unix, limits.close_s) as base_url:
+        strangers = Strangers(limits.strangers, limits.stranger_s)
+        journal, passage = Journal(upstream, line, limits, clock), Passage(upstream, line, limits)
+        app = _App(doors, strangers, journal, passage, limits)
+        async with serving(app, host, unix, limits.close_s, strangers) as base_url:
             yield HttpGateway(base_url, doors, dialects or [AnthropicMessages()], limits)
 
 

@@ -14,7 +14,7 @@ from outlast.adapter import Deny, HookAsk, Let
 from outlast.errors import AttemptLost, TurnStopped
 from outlast.gateway.doors import NOT_OPEN, OpenDoor
 from outlast.gateway.limits import Limits
-from outlast.gateway.wire import BodyTooLarge, ClientGone, Http
+from outlast.gateway.wire import JSON, LAST, BodyTooLarge, ClientGone, Http
 
 log = logging.getLogger("outlast.gateway")
 
@@ -47,15 +47,18 @@ class Hooks:
         """Answer one hook call."""
         try:
             # Anybody on this machine may knock: of a stranger hardly anything is read.
-            limit = self._limits.request_bytes if door is not None else self._limits.stranger_bytes
-            body = await http.body(limit, self._limits.body_s)
+            known, limits = door is not None, self._limits
+            limit, within_s = (
+                (limits.request_bytes, limits.body_s) if known else (limits.stranger_bytes, limits.stranger_s)
+            )
+            body = await http.body(limit, within_s)
             decision = await self._decide(door, event, body)
         except BodyTooLarge:
             decision = generic_deny(NOT_OPEN if door is None else "The hook sent more than is taken.")
         except ClientGone:
             return
         try:
-            await http.whole_json(200, decision)
+            await http.whole_json(200, decision, LAST if door is None else JSON)
         except ClientGone:
             return
 

@@ -11,6 +11,10 @@ class Limits:
     answer_bytes: int = 64 * 1024 * 1024
     stranger_bytes: int = 64 * 1024
     """Of a hook call whose token opens nothing."""
+    stranger_s: float = 10.0
+    """For a connection to show a token that opens a door; then it is closed."""
+    strangers: int = 256
+    """Connections that have not shown one yet, at a time."""
     requests: int = 64
     """Requests of one attempt under way at a time."""
     body_s: float = 60.0

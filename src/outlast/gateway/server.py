@@ -1,5 +1,6 @@
 """Where the gateway listens."""
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncGenerator, Generator
@@ -9,17 +10,23 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
+from outlast.gateway.strangers import Strangers
 from outlast.groups import task_group
-from outlast.serving import Server
+from outlast.serving import Connection, Server
 
 _BACKLOG: Final = 1024
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, host: str, unix: Path | None, close_s: float) -> AsyncGenerator[str]:
-    """Serve `app` on a free port of `host`, and on the socket `unix`, while the context lasts; gives the base URL."""
+async def serving(
+    app: ASGIApp, host: str, unix: Path | None, close_s: float, strangers: Strangers
+) -> AsyncGenerator[str]:
+    """Serve `app` on a free port of `host`, and on the socket `unix`, while the context lasts; gives the base URL.
+
+    `strangers` is told of each connection.
+    """
     with _listening(host, unix) as listeners:
-        server = Server(app, close_s)
+        server = Server(app, close_s, _told_to(strangers))
         async with task_group() as tasks:
             tasks.start_soon(server.run_until_ended, listeners)
             name, port = listeners[0].getsockname()[:2]
@@ -27,6 +34,19 @@ async def serving(app: ASGIApp, host: str, unix: Path | None, close_s: float) ->
                 yield f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
             finally:
                 server.end()
+
+
+def _told_to(strangers: Strangers) -> type[Connection]:
+    class Told(Connection):
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            strangers.came(transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            strangers.left(self.transport)
+            super().connection_lost(exc)
+
+    return Told
 
 
 @contextmanager

@@ -4,7 +4,8 @@ What ASGI lacks is here: dropping the connection, and seeing at once that it is 
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -14,6 +15,8 @@ from starlette.types import Receive, Scope, Send
 from outlast.serving import TRANSPORT, hang_up, until_gone
 
 JSON: Final = (("content-type", "application/json"),)
+LAST: Final = (("connection", "close"), *JSON)
+"""Of an answer behind which the connection is closed."""
 STREAM: Final = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
 
 Header = tuple[str, str]
@@ -62,6 +65,10 @@ class Http:
         return token.strip() if scheme.lower() == "bearer" else ""
 
     @property
+    def connection(self) -> asyncio.Transport | None:
+        return self._transport
+
+    @property
     def gone(self) -> bool:
         return self._transport is not None and self._transport.is_closing()
 
@@ -80,17 +87,19 @@ class Http:
             raise BodyTooLarge
         body = bytearray()
         with anyio.move_on_after(within_s):
-            while True:
-                message = await self._receive()
-                if message["type"] != "http.request":
-                    raise ClientGone
-                body += message.get("body", b"")
-                if len(body) > limit:
-                    raise BodyTooLarge
-                if not message.get("more_body", False):
-                    return bytes(body)
+            await self._pieces(limit, body.extend)
+            return bytes(body)
         await self.drop()
         raise ClientGone
+
+    async def discard(self, limit: int, within_s: float) -> None:
+        """Let the body come to its end, or to `limit` bytes, without keeping it.
+
+        A client that still sends would be reset by the end of the connection, and lose the answer.
+        """
+        with suppress(BodyTooLarge, ClientGone), anyio.move_on_after(within_s):
+            if int(self.headers.get("content-length") or 0) <= limit:
+                await self._pieces(limit, lambda _: None)
 
     async def until_gone(self) -> None:
         """Wait until the connection is closed; only after `body`."""
@@ -112,13 +121,26 @@ class Http:
         await self.start(status, [*headers, ("content-length", str(len(body)))])
         await self.finish(body)
 
-    async def whole_json(self, status: int, value: object) -> None:
-        await self.whole(status, msgspec.json.encode(value))
+    async def whole_json(self, status: int, value: object, headers: Iterable[Header] = JSON) -> None:
+        await self.whole(status, msgspec.json.encode(value), headers)
 
     async def drop(self) -> None:
         """Close the connection in the middle, behind what was sent and without its end."""
         if self._transport is not None:
             await hang_up(self._transport, self._receive)
+
+    async def _pieces(self, limit: int, take: Callable[[bytes], None]) -> None:
+        size, more = 0, True
+        while more:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                raise ClientGone
+            piece: bytes = message.get("body", b"")
+            size += len(piece)
+            if size > limit:
+                raise BodyTooLarge
+            take(piece)
+            more = message.get("more_body", False)
 
     async def _put(self, message: dict[str, Any]) -> None:
         if self.gone:
