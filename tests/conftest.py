@@ -2,6 +2,7 @@
 
 import os
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,10 @@ settings.load_profile("small")
 def pytest_configure() -> None:
     # In the environment, so that the worker processes of xdist and the workers under test draw the same.
     os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(2**32)))
+    # Every gateway reads the certificates of all authorities, which takes longer than most tests. None is needed:
+    # tests speak to this machine alone, without TLS.
+    os.environ.pop("SSL_CERT_FILE", None)
+    os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 
 def pytest_report_header() -> str:

@@ -43,7 +43,7 @@ async def serving(
 ) -> AsyncGenerator[tuple[ScriptedModels, httpx.AsyncClient]]:
     async with (
         ScriptedModels.serve(what, **options) as server,
-        httpx.AsyncClient(base_url=server.base_url, timeout=10, trust_env=False) as client,
+        httpx.AsyncClient(base_url=server.base_url, timeout=10, trust_env=False, verify=False) as client,
     ):
         yield server, client
 
