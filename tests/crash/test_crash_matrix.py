@@ -12,7 +12,7 @@ from outlast.testing.faults import Spot
 from outlast.world import World
 from outlast.worlds.memory import open_memory
 from outlast.worlds.sqlite import open_sqlite
-from tests.crash.plays import Play, check, check_steer, play, read_from, screen_of
+from tests.crash.plays import Play, at_once, check, check_steer, play, read_from, screen_of
 from tests.crash.stage import MANNERS, SHAPES, Manner, Shape, script_of
 
 PAIRS = 40
@@ -88,11 +88,14 @@ async def test_a_turn_outlives_its_worker_at_every_point(
     scene = (shape, manner)
     async with open_named(world_name, tmp_path) as world:
         uncut = await carried(world, "uncut", scene)
-        for number, spot in enumerate(first_turn(uncut)):
+
+        async def cut(number: int, spot: Spot) -> None:
             played = await carried(world, f"cut-{number}", scene, spot)
             outcomes = played.outside.witness.finished[f"cut-{number}"].values()
             if shape != "steered" and all(outcome.status == "ok" for outcome in outcomes):
                 assert calm_lines(played) == calm_lines(uncut), str(spot)
+
+        await at_once(cut(number, spot) for number, spot in enumerate(first_turn(uncut)))
 
 
 @pytest.mark.full
@@ -106,15 +109,18 @@ async def test_a_turn_outlives_a_second_death_at_every_point_of_the_recovery(
         uncut = await carried(world, "uncut", scene)
         for number, first in enumerate(first_turn(uncut)):
             recovery = await carried(world, f"cut-{number}", scene, first)
-            for again, second in enumerate(first_turn(recovery)):
-                await carried(world, f"cut-{number}-{again}", scene, first, second)
+            await at_once(
+                carried(world, f"cut-{number}-{again}", scene, first, second)
+                for again, second in enumerate(first_turn(recovery))
+            )
 
 
 async def test_a_turn_outlives_pairs_of_deaths_drawn_by_the_seed(seed: int) -> None:
-    draw = random.Random(seed)
     quick = [scene for scene in scenes() if scene[0] != "steered"]
     async with open_memory() as world:
-        for number in range(PAIRS):
+
+        async def draw_one(number: int) -> None:
+            draw = random.Random(f"{seed}-{number}")  # its own: they play at once, in whatever order
             scene = draw.choice(quick)
             uncut = await play_scene(world, f"uncut-{number}", scene)
             first = draw.choice(uncut.crossed)
@@ -122,18 +128,21 @@ async def test_a_turn_outlives_pairs_of_deaths_drawn_by_the_seed(seed: int) -> N
             second = draw.sample(recovery.crossed, min(1, len(recovery.crossed)))  # none: nothing was left
             await carried(world, f"again-{number}", scene, first, *second)
 
+        await at_once(draw_one(number) for number in range(PAIRS))
+
 
 async def test_every_point_is_crossed_by_some_turn_or_its_recovery() -> None:
-    crossed: set[Point] = set()
     async with open_memory() as world:
-        for number, scene in enumerate(scenes()):
-            uncut = await play_scene(world, f"uncut-{number}", scene)
-            crossed.update(spot.point for spot in uncut.crossed)
-            for again, spot in enumerate(uncut.crossed):
-                if spot.point is Point.IN_EFFECT:
-                    recovery = await play_scene(world, f"cut-{number}-{again}", scene, spot)
-                    crossed.update(spot.point for spot in recovery.crossed)
-    assert crossed == set(Point)
+        uncut = await at_once(
+            play_scene(world, f"uncut-{name}", scene) for name, scene in enumerate(scenes())
+        )
+        recoveries = await at_once(
+            play_scene(world, f"cut-{name}-{number}", scene, spot)
+            for (name, scene), played in zip(enumerate(scenes()), uncut, strict=True)
+            for number, spot in enumerate(played.crossed)
+            if spot.point is Point.IN_EFFECT
+        )
+    assert {spot.point for played in (*uncut, *recoveries) for spot in played.crossed} == set(Point)
 
 
 @pytest.mark.parametrize("world_name", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
@@ -143,14 +152,16 @@ async def test_a_watcher_cut_at_every_cursor_sees_what_an_uncut_one_sees(
     scene: Scene = ("slow", "never")
     async with open_named(world_name, tmp_path) as world:
         uncut = await play_scene(world, "uncut", scene)
-        kinds: set[str] = set()
-        for number, spot in enumerate(uncut.crossed):
-            played = await play_scene(world, f"cut-{number}", scene, spot)
-            kinds.update(event.kind for event in played.seen)
+        cut = await at_once(
+            play_scene(world, f"cut-{number}", scene, spot) for number, spot in enumerate(uncut.crossed)
+        )
+        for number, (spot, played) in enumerate(zip(uncut.crossed, cut, strict=True)):
             for at, event in enumerate(played.seen[:-1]):
                 rest = await read_from(world, f"cut-{number}", event.cursor)
                 screen = screen_of([*played.seen[: at + 1], *rest])
                 assert screen.lines() == played.screen().lines(), f"{spot}, cut after {event.cursor}"
                 cursors = [seen.cursor for seen in played.seen[at + 1 :]]
                 assert [seen.cursor for seen in rest] == cursors, f"{spot}, cut after {event.cursor}"
-        assert {"call.text", "call.output", "call.retracted"} <= kinds
+        assert {"call.text", "call.output", "call.retracted"} <= {
+            event.kind for played in cut for event in played.seen
+        }
