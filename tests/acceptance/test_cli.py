@@ -178,6 +178,15 @@ def test_work_hands_over_on_a_second_sigterm_and_the_next_worker_goes_on(counter
     assert "turn 1 done" in counter.outlast("follow", "s1", "--until-idle").stdout
 
 
+def test_work_that_is_started_again_under_its_name_is_another_worker(counter: Counter) -> None:
+    first, second = (
+        counter.json("work", TILL, "--name", "daily", "--until-idle")[0]["worker"] for _ in range(2)
+    )
+    assert first.startswith("daily-")
+    assert second.startswith("daily-")
+    assert first != second
+
+
 def test_ctrl_c_ends_work_in_good_order(counter: Counter) -> None:
     counter.outlast("run", TILL, script(rings(counter)), "--session", "s1", "--detach")
     with counter.terminal("work", TILL) as terminal:

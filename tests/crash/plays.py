@@ -1,10 +1,10 @@
 """Plays on the stage: one session carried through the deaths of its workers, and what must hold of it then."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from outlast.adapter import Agent
 from outlast.adapters.scripted import Scripted
@@ -19,8 +19,6 @@ from outlast.world import START, Cursor, World
 from tests.crash.stage import Life, Outside, Script, Witness, records_of
 
 LIMIT_S = 20.0
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -63,13 +61,6 @@ async def play(
         outcome = await opened.result(1)
         await watching
     return Play(script, outside, lives, outcome, seen)
-
-
-async def at_once(plays: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Play all of them at the same time, since most of a play is waiting. The first one that goes wrong ends them."""
-    async with asyncio.TaskGroup() as stages:
-        played = [stages.create_task(one) for one in plays]
-    return [one.result() for one in played]
 
 
 async def _watch(world: World, session: str, seen: list[Event]) -> None:

@@ -12,7 +12,8 @@ from outlast.testing.faults import Spot
 from outlast.world import World
 from outlast.worlds.memory import open_memory
 from outlast.worlds.sqlite import open_sqlite
-from tests.crash.plays import Play, at_once, check, check_steer, play, read_from, screen_of
+from tests.at_once import at_once
+from tests.crash.plays import Play, check, check_steer, play, read_from, screen_of
 from tests.crash.stage import MANNERS, SHAPES, Manner, Shape, script_of
 
 PAIRS = 40

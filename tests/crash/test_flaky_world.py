@@ -18,7 +18,7 @@ from outlast.tool import Tool, ToolIO, tool
 from outlast.worker import WorkerConfig, open_worker
 from outlast.world import Input, World
 from outlast.worlds.memory import open_memory
-from tests.crash.plays import at_once
+from tests.at_once import at_once
 from tests.crash.stage import Witness
 from tests.unit.engine_desk import call, say
 

@@ -1,29 +1,32 @@
 """What somebody may do to files and names beneath a worker."""
 
-import os
 from pathlib import Path
 
-import anyio
 import msgspec
 import pytest
 
-from outlast.cli.argv import worker_argv
+from outlast.cli.options import Setup
+from outlast.cli.wishes import WorkerWish
+from outlast.cli.worker import serve
 from outlast.clock import SystemClock
 from outlast.engine.harness import SupervisedProcesses
 from outlast.engine.keeper import Keeper
 from outlast.errors import WorldUnavailable
+from outlast.settings import Settings
 from outlast.worlds.sqlite import open_sqlite
 from tests.unit.engine_desk import agent_of, opened, say
 
 
-async def test_a_worker_that_is_started_again_under_its_name_is_another_worker(tmp_path: Path) -> None:
+async def test_a_worker_that_is_started_again_under_its_name_is_another_worker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Under the id of a dead one its row would keep the dead one's leases alive, and their turns waiting for ever."""
-    argv = worker_argv("--world", f"sqlite:{tmp_path}/world.db", "--name", "daily", "--until-idle", "--json")
-    env = {**os.environ, "OUTLAST_DATA_DIR": str(tmp_path / "data")}
+    settings = Settings(world=f"sqlite:{tmp_path}/world.db", data_dir=str(tmp_path / "data"))
+    wish = WorkerWish((), None, "daily", None, until_idle=True, until_eof=False)
     ids: list[str] = []
     for _ in range(2):
-        ran = await anyio.run_process(argv, env=env, cwd=tmp_path)
-        ids.append(msgspec.json.decode(ran.stdout.splitlines()[0])["worker"])
+        assert await serve(Setup(settings, json=True), wish) == 0
+        ids.append(msgspec.json.decode(capsys.readouterr().out)["worker"])
     assert all(one.startswith("daily-") for one in ids)
     assert ids[0] != ids[1]
 

@@ -32,6 +32,7 @@ from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate
 from outlast.tool import ToolIO, tool
 from outlast.world import Claim, World
 from outlast.worlds.memory import MemoryStore, open_memory
+from tests.at_once import at_once
 from tests.unit.engine_desk import Desk, agent_of, call, opened, records, say
 
 T = TypeVar("T")
@@ -252,7 +253,7 @@ async def until(ask: Callable[[], Awaitable[T | None]]) -> T:
         while True:
             if found := await ask():
                 return found
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
 
 async def _knows(context: Context) -> bool:
@@ -283,22 +284,25 @@ async def test_a_turn_can_be_cancelled_at_every_point(world: World) -> None:
 
     agent = agent_of([say("one two", call("pay")), call("pay"), say("three")], pay)
     recorded = RecordingGate()
-    await opened(world, agent, "uncut")
+    await opened(world, agent)
     await Desk(world, gate=recorded).work(agent)
-    for number, spot in enumerate(spots(recorded.crossings)):
-        name = f"s-{number}"
-        session = await opened(world, agent, name)
-        gate = CancelGate(spot, session)
-        desk = gate.desk = Desk(world, gate=gate)
-        await desk.work(agent)
-        # Before its turn is open and after it is over, a cancel changes nothing.
-        over = spot.point in {Point.CLAIMED, Point.BEFORE_SETTLE, Point.AFTER_SETTLE, Point.RELEASED}
-        outcome = await session.result(1)
-        assert outcome.status == ("done" if over else "cancelled"), str(spot)
-        assert (await session.head()).waiting_inputs == 0, str(spot)
-        after = await session.send("again", id="in-2")
-        await Desk(world).work(agent)
-        assert (await after.result()).status == "done", str(spot)
+
+    async def cancelled_at(spot: Spot) -> None:
+        async with open_memory() as own:
+            session = await opened(own, agent)
+            gate = CancelGate(spot, session)
+            desk = gate.desk = Desk(own, gate=gate)
+            await desk.work(agent)
+            # Before its turn is open and after it is over, a cancel changes nothing.
+            over = spot.point in {Point.CLAIMED, Point.BEFORE_SETTLE, Point.AFTER_SETTLE, Point.RELEASED}
+            outcome = await session.result(1)
+            assert outcome.status == ("done" if over else "cancelled"), str(spot)
+            assert (await session.head()).waiting_inputs == 0, str(spot)
+            after = await session.send("again", id="in-2")
+            await Desk(own).work(agent)
+            assert (await after.result()).status == "done", str(spot)
+
+    await at_once(cancelled_at(spot) for spot in spots(recorded.crossings))
 
 
 async def test_a_cancelled_turn_says_which_calls_may_have_happened(world: World) -> None:
