@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -100,22 +101,24 @@ SHAPES = [
 ]
 
 
-@st.composite
-def quoted(draw: st.DrawFn, word: str) -> str:
+# Cached, since a strategy is dear to make and cheap to draw from again.
+@cache
+def _forms(c: str) -> st.SearchStrategy[str]:
+    """Ways to write a character; now and then nothing follows it in quotes."""
+    forms = [f"'{c}'"] if c != "'" else ['"\'"']
+    if c not in '$`"\\':
+        forms.append(f'"{c}"')
+    if c.isalnum() or c in "-_./=,+:%":
+        forms += [c] * 6
+    if c != "\n":
+        forms.append(f"\\{c}")
+    return st.sampled_from([*forms * 15, *(f"{form}{empty}" for form in forms for empty in ("''", '""'))])
+
+
+@cache
+def quoted(word: str) -> st.SearchStrategy[str]:
     """The same word, written another way."""
-    pieces: list[str] = []
-    for c in word:
-        forms = [f"'{c}'"] if c != "'" else ['"\'"']
-        if c not in '$`"\\':
-            forms.append(f'"{c}"')
-        if c.isalnum() or c in "-_./=,+:%":
-            forms += [c] * 6
-        if c != "\n":
-            forms.append(f"\\{c}")
-        pieces.append(draw(st.sampled_from(forms)))
-        if draw(st.integers(0, 15)) == 0:
-            pieces.append(draw(st.sampled_from(["''", '""'])))
-    return "".join(pieces)
+    return st.tuples(*map(_forms, word)).map("".join)
 
 
 @st.composite
