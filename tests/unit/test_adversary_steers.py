@@ -7,6 +7,7 @@ import pytest
 
 from outlast.adapter import Attempt, ModelAsk, TurnResult
 from outlast.adapters.scripted import Scripted
+from outlast.clock import SystemClock
 from outlast.engine.turn import PROVIDER_RETRY_S
 from outlast.errors import ModelCallFailed
 from outlast.records import AttemptEnded
@@ -21,6 +22,13 @@ async def world() -> AsyncGenerator[World]:
         yield memory
 
 
+class Hurried(SystemClock):
+    """Passes many times as fast."""
+
+    def now(self) -> float:
+        return super().now() * 10
+
+
 class Overloaded(Scripted):
     def __init__(self, retry_after_s: float = 0.0) -> None:
         super().__init__()
@@ -32,15 +40,16 @@ class Overloaded(Scripted):
         raise ModelCallFailed(status=529, reason="overloaded")
 
 
-async def test_a_steer_that_waits_takes_no_pause_between_attempts_away(world: World) -> None:
-    agent = agent_of([], adapter=Overloaded())
-    session = await opened(world, agent)
-    desk = Desk(world)
-    await desk.work(agent)
-    await session.steer("hurry")
-    async with desk.working(agent):
-        await until(lambda: len(desk.claims) >= 4)
-    ends = [record.at_s for record in await records(world) if isinstance(record, AttemptEnded)]
+async def test_a_steer_that_waits_takes_no_pause_between_attempts_away() -> None:
+    agent, clock = agent_of([], adapter=Overloaded()), Hurried()
+    async with open_memory(clock=clock) as world:
+        session = await opened(world, agent)
+        desk = Desk(world, clock)
+        await desk.work(agent)
+        await session.steer("hurry")
+        async with desk.working(agent):
+            await until(lambda: len(desk.claims) >= 4)
+        ends = [record.at_s for record in await records(world) if isinstance(record, AttemptEnded)]
     pauses = [later - earlier for earlier, later in pairwise(ends)]
     assert all(pause >= due for pause, due in zip(pauses[1:], PROVIDER_RETRY_S[1:], strict=False))
 

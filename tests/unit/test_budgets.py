@@ -1,6 +1,6 @@
 """How often a turn is tried: the harness's failures, the provider's and hand-overs are counted apart."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -16,7 +16,10 @@ from outlast.gateway import Open, open_gateway
 from outlast.records import AttemptEnded, AttemptOpened, Payload, SessionOpened, TurnOpened
 from outlast.worker import WorkerConfig, open_worker
 from outlast.worlds.memory import open_memory
+from tests.at_once import at_once
 
+End = tuple[Outcome | None, SessionState]
+"""How a turn ended, None if it was parked, and what the log says."""
 PROMPT = '[{"do": "model", "text": "hello"}]'
 
 
@@ -32,8 +35,7 @@ def failing(times: int, error: Exception) -> Scripted:
     return Scripted(model=model)
 
 
-async def carried(directory: Path, agent: Agent) -> tuple[Outcome | None, SessionState]:
-    """How the turn ended, None if it was parked, and what the log says."""
+async def carried(directory: Path, agent: Agent) -> End:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         world = await stack.enter_async_context(open_memory())
@@ -55,16 +57,28 @@ async def carried(directory: Path, agent: Agent) -> tuple[Outcome | None, Sessio
     raise AssertionError
 
 
-async def test_a_provider_that_fails_in_passing_uses_no_recovery_budget(tmp_path: Path) -> None:
-    adapter = failing(2, ModelCallFailed(status=529, reason="overloaded"))
-    outcome, _ = await carried(tmp_path, Agent("a", adapter, recovery_budget=0))
+@pytest.fixture(scope="module")
+async def ends(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, End]:
+    """How turns end whose attempts fail. They are carried at once, for most of each is pauses."""
+    overloaded = ModelCallFailed(status=529, reason="overloaded")
+    broken = HarnessError(harness="it", reason="it broke")
+    agents = {
+        "the provider failed twice": Agent("a", failing(2, overloaded), recovery_budget=0),
+        "the provider goes on failing": Agent("a", failing(9, overloaded), provider_retries=1),
+        "the harness failed twice": Agent("a", failing(2, broken), recovery_budget=0),
+    }
+    found = await at_once(carried(tmp_path_factory.mktemp("turn"), agent) for agent in agents.values())
+    return dict(zip(agents, found, strict=True))
+
+
+async def test_a_provider_that_fails_in_passing_uses_no_recovery_budget(ends: Mapping[str, End]) -> None:
+    outcome, _ = ends["the provider failed twice"]
     assert outcome is not None
     assert outcome.status == "done"
 
 
-async def test_a_harness_that_fails_does(tmp_path: Path) -> None:
-    adapter = failing(2, HarnessError(harness="it", reason="it broke"))
-    outcome, state = await carried(tmp_path, Agent("a", adapter, recovery_budget=0))
+async def test_a_harness_that_fails_does(ends: Mapping[str, End]) -> None:
+    outcome, state = ends["the harness failed twice"]
     assert outcome is None
     assert state.turn is not None
     assert state.turn.parked is not None
@@ -72,9 +86,8 @@ async def test_a_harness_that_fails_does(tmp_path: Path) -> None:
     assert "it broke" in str(state.turn.parked.evidence)
 
 
-async def test_a_provider_that_goes_on_failing_parks_the_turn_with_its_words(tmp_path: Path) -> None:
-    adapter = failing(9, ModelCallFailed(status=529, reason="overloaded"))
-    outcome, state = await carried(tmp_path, Agent("a", adapter, provider_retries=1))
+async def test_a_provider_that_goes_on_failing_parks_the_turn_with_its_words(ends: Mapping[str, End]) -> None:
+    outcome, state = ends["the provider goes on failing"]
     assert outcome is None
     assert state.turn is not None
     assert state.turn.parked is not None

@@ -15,6 +15,8 @@ from outlast.engine.keeper import Keeper
 from outlast.errors import WorldUnavailable
 
 LIMIT_S = 10.0
+LONG_S = 3600.0
+"""A lease that outlasts any delay of a loaded machine."""
 DOWN = WorldUnavailable(world="the test", reason="it is down")
 
 
@@ -86,13 +88,13 @@ async def test_it_renews_each_third_of_a_lease(pipe: tuple[int, int]) -> None:
 
 
 async def test_no_deadline_is_later_than_its_lease(pipe: tuple[int, int]) -> None:
-    row = Row(ttl_s=0.9)
+    row = Row(ttl_s=0.3, granted_s=LONG_S)
     async with row.keeper(pipe[1]):
         await until(lambda: len(row.began_s) >= 4)
     deadlines = [next_deadline_s(pipe[0]) for _ in row.began_s[:-1]]
     assert len(deadlines) >= 3
     for began_s, deadline_s in zip(row.began_s, deadlines, strict=False):
-        assert deadline_s <= began_s + row.ttl_s
+        assert deadline_s <= began_s + LONG_S
 
 
 async def test_a_renewal_under_way_hands_out_nothing(pipe: tuple[int, int]) -> None:
@@ -131,7 +133,7 @@ async def test_a_world_that_stays_down_loses_the_leases_at_their_deadline() -> N
 
 
 async def test_any_other_failure_loses_them_at_once() -> None:
-    row = Row(ttl_s=0.3, granted_s=3600)
+    row = Row(ttl_s=0.3, granted_s=LONG_S)
     async with row.keeper() as keeper:
         row.failure = RuntimeError("fenced")
         await until(lambda: row.lost)
@@ -191,7 +193,7 @@ async def test_a_first_renewal_without_an_answer_opens_nothing(pipe: tuple[int, 
 
 
 async def test_closing_is_bounded_and_a_late_answer_hands_out_nothing(pipe: tuple[int, int]) -> None:
-    row = Row(ttl_s=1)
+    row = Row(ttl_s=0.6, granted_s=LONG_S)
     with anyio.fail_after(LIMIT_S):
         async with row.keeper(pipe[1]):
             next_deadline_s(pipe[0])
@@ -204,7 +206,7 @@ async def test_closing_is_bounded_and_a_late_answer_hands_out_nothing(pipe: tupl
 
 
 async def test_every_supervisor_is_told() -> None:
-    row = Row(ttl_s=0.6)
+    row = Row(ttl_s=0.3, granted_s=LONG_S)
     told: list[int] = []
     async with row.keeper() as keeper:
         with keeper.feeding(told.append):
