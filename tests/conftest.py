@@ -1,5 +1,6 @@
 """What every test shares: asyncio under anyio, the hypothesis profiles, and one printed seed."""
 
+import gc
 import os
 import random
 from pathlib import Path
@@ -27,6 +28,12 @@ def pytest_configure() -> None:
     # tests speak to this machine alone, without TLS.
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
+
+def pytest_collection_finish() -> None:
+    # What is loaded by now stays: the collector need not look through it again and again.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:
