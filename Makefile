@@ -2,7 +2,8 @@
 # network to the package registries are enough; root is not needed and nothing is installed outside this directory.
 #
 # Variables: HARNESS WORLD STORY SEED N (passed on to demo, bench and soak), ARGS (more words for the command itself),
-# PYTHON (the interpreter to build .venv with), JOBS (test processes of the fast set).
+# PYTHON (the interpreter to build .venv with), JOBS (test processes of the sets that run in several; by default one for
+# each core, and in the fast set one more, for while some of its tests wait).
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -15,8 +16,12 @@ PY := $(BIN)/python
 STAMP := .venv/.installed
 LOCK_HASH = $(shell cat requirements.lock pyproject.toml | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d' ' -f1)
 
+# Else every process of the tests, and every worker that they start, would compile each module anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 N ?= 200
-JOBS ?= auto
+JOBS ?=
+CORES = $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 FLAGS = $(if $(HARNESS),--harness $(HARNESS)) $(if $(WORLD),--world $(WORLD)) $(if $(STORY),--story $(STORY)) \
   $(if $(SEED),--seed $(SEED)) $(ARGS)
 PYTEST = $(if $(SEED),OUTLAST_TEST_SEED=$(SEED)) $(PY) -m pytest
@@ -50,7 +55,7 @@ demo: setup  ## a real Claude Code turn, killed three times and carried on, with
 	@$(BIN)/outlast demo $(FLAGS)
 
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s
-	@$(PYTEST) -n $(JOBS) -m "not crash and not harness and not full" $(ARGS)
+	@$(PYTEST) -n $(or $(JOBS),$(shell expr $(CORES) + 1)) -m "not crash and not harness and not full" $(ARGS)
 
 test: setup  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
 	@export OUTLAST_TEST_SEED="$${OUTLAST_TEST_SEED:-$$RANDOM$$RANDOM}"; rc=0; \
@@ -59,7 +64,7 @@ test: setup  ## the fast set, then real SIGKILLs and the real Claude Code progra
 	exit $$rc
 
 test-rest: setup  ## what test-all adds to test: the whole product of cases and long property tests
-	@$(PYTEST) -n $(JOBS) --hypothesis-profile=big --timeout=600 -m "full or hypothesis" $(ARGS)
+	@$(PYTEST) -n $(or $(JOBS),auto) --hypothesis-profile=big --timeout=600 -m "full or hypothesis" $(ARGS)
 
 repeat: setup  ## run once more, one after the other, what failed in the last test or test-rest
 	@$(PYTEST) --last-failed --last-failed-no-failures=none --timeout=300 $(ARGS)
@@ -97,3 +102,4 @@ build: setup  ## the wheel and the source distribution, into dist/
 
 clean:  ## remove what these commands made
 	rm -rf .venv .cache dist site .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
