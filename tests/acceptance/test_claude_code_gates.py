@@ -13,7 +13,7 @@ from outlast.adapter import Attempt
 from outlast.adapters.claude_code import ClaudeCode
 from outlast.gate import Point
 from outlast.gateway import Limits
-from outlast.records import CallStarted, TurnParked
+from outlast.records import AttemptOpened, CallStarted, TurnParked
 from outlast.testing.faults import Spot
 from outlast.testing.models import Step
 from tests.acceptance.shop import MODEL, agent, effect_command, release
@@ -101,10 +101,12 @@ async def test_settings_of_the_user_in_place_of_ours_let_nothing_upstream(tmp_pa
         session = await stage.session(settings={"flags": list(flags)})
         turn = await session.send(prompt("go"))
         async with stage.worker(limits=Limits(hello_s=2.0)):
-            # Without our settings it has neither our hooks nor the token: it ends before it asks anybody anything.
-            await seen(turn, lambda event: event.kind == "attempt.ended")
-            await turn.cancel()
-            assert (await ended(turn)).status == "cancelled"
+            # It has neither our hooks nor the token and asks nobody, and no other attempt would.
+            outcome = await ended(turn)
+        assert outcome.status == "failed"
+        assert "no credential" in outcome.error
+        assert "--settings" in outcome.error
+        assert len(await stage.of_kind(AttemptOpened)) == 1
         assert stage.requests() == []
         await not_run(stage)
 

@@ -16,6 +16,7 @@ from outlast.adapters.claude_code.stream import (
     Mirrored,
     Other,
     Retrying,
+    Spoken,
     Withdrawn,
     allow,
     deny,
@@ -86,6 +87,12 @@ def test_a_rule_of_the_users_own_settings_is_told_apart(rule: dict[str, object])
     assert asked.wanted_by_user
 
 
+def test_where_there_was_no_answer_the_message_in_its_place_tells_why() -> None:
+    assert read(line(type="assistant", error="authentication_failed")) == Spoken("authentication_failed")
+    assert read(line(type="assistant", message={}, parent_tool_use_id=None)) == Spoken()
+    assert read(line(type="assistant", error="rate_limit", parent_tool_use_id="t1")) == Other("assistant")
+
+
 def test_the_end_of_a_turn_tells_how_it_ended() -> None:
     done = read(
         line(
@@ -137,7 +144,7 @@ def test_the_rest_is_named_and_never_raises() -> None:
     assert read(line(type="control_request", request_id="r", request={"subtype": "hook_callback"})) == Other(
         "control_request", "hook_callback"
     )
-    assert read(line(type="assistant", message={})) == Other("assistant")
+    assert read(line(type="stream_event", event={})) == Other("stream_event")
     assert isinstance(read(b"Ignoring 1 permissions.allow entry"), Garbled)
     assert isinstance(read(b'{"type":"transcript_mirror"}'), Garbled)
     assert isinstance(read(b"[1]"), Garbled)

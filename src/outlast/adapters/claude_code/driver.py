@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-from outlast.adapter import MAIN, Attempt, Process, TurnResult, is_passing
+from outlast.adapter import MAIN, Attempt, Process, TurnResult
 from outlast.adapters.claude_code import stream
 from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
+from outlast.adapters.claude_code.ending import result_of
 from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.places import mirrored_path
-from outlast.errors import HarnessError, ModelCallFailed
+from outlast.errors import HarnessError
 
 START_S: Final = 60.0
 """How long Claude Code may take from its start to its first request: it waits for ever if it sees no turn to go on."""
@@ -28,9 +29,6 @@ WANTS_A_PERSON: Final = (
     "Go on without it, and say what is left to do."
 )
 
-REFUSED: Final = "outlast lets nothing through"
-"""What the gateway's refusals say: the provider has no part in them."""
-
 
 class Driver:
     """Reads what the process says, and answers."""
@@ -44,6 +42,7 @@ class Driver:
         self._process = process
         self._mirrored = asyncio.Event()
         self._end: stream.Finished | None = None
+        self._error = ""
         self._version = ""
 
     async def run(self, *, say_prompt: bool) -> TurnResult:
@@ -64,7 +63,7 @@ class Driver:
             raise HarnessError(
                 harness="Claude Code", reason=f"it {how} before its turn. {self._process.errors()}"
             )
-        return _result(self._end)
+        return result_of(self._end, self._error)
 
     async def _how_it_ended(self) -> str:
         """What has become of a process that says nothing more; one that lives on is killed with the attempt."""
@@ -112,6 +111,8 @@ class Driver:
                 tasks.create_task(self._answer(event))
             case stream.Begun():
                 self._check(event)
+            case stream.Spoken(error):
+                self._error = error
             case _:
                 pass
 
@@ -191,19 +192,3 @@ def _same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     return msgspec.json.encode(dict(ours), order="sorted") == msgspec.json.encode(
         dict(theirs), order="sorted"
     )
-
-
-def _result(end: stream.Finished) -> TurnResult:
-    """What the last line says of the turn.
-
-    Raises:
-        HarnessError: the gateway let nothing through: another attempt goes on where this one stopped.
-        ModelCallFailed: the provider failed in a way that may pass: the same.
-    """
-    if end.ok:
-        return TurnResult("done", end.text)
-    if REFUSED in end.text:
-        raise HarnessError(harness="Claude Code", reason=end.text[:500])
-    if end.why == "api_error" and (end.status is None or is_passing(end.status)):
-        raise ModelCallFailed(status=end.status or "with half an answer", reason=end.text[:500])
-    return TurnResult("failed", end.text, end.text or end.why)

@@ -58,6 +58,14 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoken:
+    """A message of the main conversation: the model's, or Claude Code's own where there was no answer."""
+
+    error: str = ""
+    """Why there was no answer: `authentication_failed`, `rate_limit`, `server_error`, …; empty: the model's own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """A turn is over (`result`)."""
 
@@ -96,7 +104,9 @@ class Garbled:
     line: str = field(repr=False)
 
 
-Event: TypeAlias = Begun | Mirrored | Asked | Withdrawn | Answered | Finished | Retrying | Other | Garbled
+Event: TypeAlias = (
+    Begun | Mirrored | Asked | Withdrawn | Answered | Spoken | Finished | Retrying | Other | Garbled
+)
 
 _FROM_FLAGS: Final = "flagSettings"
 _NOT_AS_EXPECTED: Final = (
@@ -135,6 +145,8 @@ def _event(said: Json) -> Event:
             return _begun(said)
         case "system", "api_retry":
             return Retrying(int(said.get("attempt", 0)), said.get("error_status"))
+        case "assistant", _ if not said.get("parent_tool_use_id"):
+            return Spoken(str(said.get("error") or ""))
         case "control_request", _:
             return _asked(said)
         case "control_cancel_request", _:
