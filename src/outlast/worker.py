@@ -1,7 +1,6 @@
 """A process that claims sessions and advances them, several at once, until it is told to drain."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from outlast.errors import WorldUnavailable
 from outlast.fold import SessionState
 from outlast.gate import Gate, OpenGate
 from outlast.ids import new_id
+from outlast.logs import logger
 from outlast.records import FORMAT, AttemptOpened
 from outlast.world import Claim, Lease, Takeover, WorkerOffer, WorkerRow, World
 
@@ -41,7 +41,7 @@ STOP_S: Final = 10.0
 LOCKS_KEPT_S: Final = 24 * 3600.0
 """How long a lock proves a death: by then every lease of the dead has long run out."""
 
-log = logging.getLogger("outlast.worker")
+log = logger("outlast.worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class Worker:
         self._wake.set()
         if task.cancelled() or (error := task.exception()) is None:
             return
-        log.error("session %s could not be advanced: %s", control.session, error, exc_info=error)
+        log.error("session %s could not be advanced", control.session, exc_info=error)
         if isinstance(error, WorldUnavailable):
             self._suspect()
         else:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -14,8 +15,10 @@ from outlast.engine.proof import host_id
 from outlast.errors import WorldFull
 from outlast.testing.world_contract.blocks import opened
 from outlast.worker import LOCKS_KEPT_S, WorkerConfig, open_worker
-from outlast.world import Claim, Takeover, WorkerOffer, WorkerRow
+from outlast.world import Claim, Commit, Takeover, WorkerOffer, WorkerRow
 from outlast.worlds.memory import MemoryStore, MemoryWorld, open_memory
+from tests.unit.engine_desk import agent_of
+from tests.unit.engine_desk import opened as waiting
 
 NO_GATEWAY = cast("Gateway", None)
 
@@ -80,3 +83,27 @@ async def test_a_world_that_is_full_for_days_ends_no_worker(
             await world.asked_enough.wait()
         worker.drain()
     assert not worker.lost
+
+
+class IndiscreetWorld(MemoryWorld):
+    """Fails with the words of whoever uses it."""
+
+    words = "the order of Ann Smith"
+
+    async def commits(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[Commit]:
+        raise ValueError(self.words)
+
+
+async def test_a_log_line_of_a_session_that_fails_names_it_and_says_none_of_its_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = IndiscreetWorld(MemoryStore(SystemClock()))
+    agent = agent_of([])
+    await waiting(world, agent, "ticket-1")
+    async with open_worker(world, {agent.name: agent}, NO_GATEWAY, WorkerConfig(tmp_path)) as worker:
+        with anyio.fail_after(20):
+            await worker.work(until_idle=True)
+    assert "session ticket-1 could not be advanced" in caplog.text
+    assert "ValueError" in caplog.text
+    assert "in commits" in caplog.text
+    assert world.words not in caplog.text

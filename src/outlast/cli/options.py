@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 from outlast.cli.exits import guarded
 from outlast.clock import Clock, SystemClock
 from outlast.errors import BadInput, OutlastError
+from outlast.logs import WITHOUT_WORDS
 from outlast.opening import open_world
 from outlast.settings import Settings, read_settings
 from outlast.world import World
@@ -108,7 +109,10 @@ def setup_of(*, world: str | None, json: bool) -> Setup:
     if world is not None:
         settings = replace(settings, world=world)
     # Libraries log what passes through them, credentials included; only ours is known to log ids alone.
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.addFilter(WITHOUT_WORDS)
+    form = "%(asctime)s %(levelname)s %(name)s %(message)s"
+    logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
     logging.getLogger("outlast").setLevel(settings.log_level.upper())
     return Setup(settings, json)
 

@@ -1,6 +1,5 @@
 """Our HTTP server between harnesses and their models, their tools and their hooks: one per worker, many attempts."""
 
-import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -28,12 +27,13 @@ from outlast.gateway.upstream import Upstream, open_line
 from outlast.gateway.wire import LAST, ClientGone, Http
 from outlast.groups import task_group
 from outlast.ids import new_token
+from outlast.logs import logger
 
 OURS: Final = "/outlast/"
 HOOKS: Final = OURS + "hooks"
 TOOLS: Final = OURS + "tools"
 
-log = logging.getLogger("outlast.gateway")
+log = logger("outlast.gateway")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """One request to the provider: heard to its end whether or not the harness still listens, then settled or made void."""
 
-import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +19,7 @@ from outlast.gateway.refusals import error, refused
 from outlast.gateway.sse import Cutter, Frame, Malformed
 from outlast.gateway.upstream import Line, NoCredential, Upstream, incoming, outgoing
 from outlast.gateway.wire import JSON, Header
+from outlast.logs import logger
 from outlast.records import Usage
 
 POLICY: Final = "model"
@@ -27,7 +27,7 @@ _ERROR_BYTES: Final = 1024 * 1024
 _TAIL_S: Final = 0.2
 _RETRY_AFTER_MOST_S: Final = 24 * 3600.0
 
-log = logging.getLogger("outlast.gateway")
+log = logger("outlast.gateway")
 
 
 @dataclass(frozen=True, slots=True)

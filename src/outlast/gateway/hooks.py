@@ -3,7 +3,6 @@
 Always answered, and never with yes by accident.
 """
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,8 +14,9 @@ from outlast.errors import AttemptLost, TurnStopped
 from outlast.gateway.doors import NOT_OPEN, OpenDoor
 from outlast.gateway.limits import Limits
 from outlast.gateway.wire import JSON, LAST, BodyTooLarge, ClientGone, Http
+from outlast.logs import logger
 
-log = logging.getLogger("outlast.gateway")
+log = logger("outlast.gateway")
 
 
 def generic_deny(why: str) -> Mapping[str, Any]:
@@ -71,7 +71,7 @@ class Hooks:
             door.close(str(over))
             return generic_deny(f"The turn is over: {over}.")
         except Exception as error:
-            log.exception("a %s hook of %s could not be answered", event, door.attempt.session)
+            log.exception("a hook of %s could not be answered", door.attempt.session)
             return generic_deny(
                 f"The hook could not be answered ({type(error).__name__}), so nothing may run."
             )

@@ -1,6 +1,5 @@
 """Drives one model request of a harness through `Calls`: found in the log, joined, or asked, and only then answered."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,12 +17,13 @@ from outlast.gateway.limits import Limits
 from outlast.gateway.refusals import error, refused
 from outlast.gateway.upstream import Line, Upstream
 from outlast.gateway.wire import BodyTooLarge, ClientGone, Http
+from outlast.logs import logger
 
 _BLANK: Final = " \t\r"
 _BEFORE: Final = ("", "\n", ">")
 _BEHIND: Final = ("", "\n", "<")
 
-log = logging.getLogger("outlast.gateway")
+log = logger("outlast.gateway")
 
 
 class _Answered(Exception):

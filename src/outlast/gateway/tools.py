@@ -4,7 +4,6 @@ A call runs in a task of the attempt, not of the connection: a client that goes 
 again under the same id gives the same call's outcome.
 """
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -29,12 +28,13 @@ from outlast.errors import AttemptLost, TurnStopped
 from outlast.gateway.doors import OpenDoor
 from outlast.gateway.limits import Limits
 from outlast.gateway.wire import Http
+from outlast.logs import logger
 from outlast.tool import result_text
 
 NAME: Final = "outlast"
 _CALL_IDS: Final = ("claudecode/toolUseId", "callId")
 
-log = logging.getLogger("outlast.gateway")
+log = logger("outlast.gateway")
 
 Context = ServerRequestContext[Any, Any]
 
@@ -118,7 +118,7 @@ class ToolServer:
             self._door.close(str(over))
             run.failure = f"The turn is over: {over}."
         except Exception as error:
-            log.exception("the tool %s of %s could not be run", name, self._door.attempt.session)
+            log.exception("a tool of %s could not be run", self._door.attempt.session)
             run.failure = (
                 f"The call could not be carried through ({type(error).__name__}). It may have taken effect."
             )
