@@ -13,6 +13,8 @@ from outlast.adapters.claude_code.stream import (
     Begun,
     Finished,
     Garbled,
+    HookEnded,
+    HookStarted,
     Mirrored,
     Other,
     Retrying,
@@ -77,14 +79,46 @@ def test_a_permission_request_tells_what_would_run() -> None:
             "matched_ask_rule": {"source": "flagSettings", "tool_name": "*"},
             "decision_reason_rule_source": "projectSettings",
         },
+        {"decision_reason_type": "hook"},
     ],
-    ids=["for a tool", "for some of its calls"],
+    ids=["for a tool", "for some of its calls", "by a hook"],
 )
 def test_a_rule_of_the_users_own_settings_is_told_apart(rule: dict[str, object]) -> None:
     request: dict[str, object] = {"subtype": "can_use_tool", "tool_name": "Bash", "tool_use_id": "t1", **rule}
     asked = read(line(type="control_request", request_id="r1", request=request))
     assert isinstance(asked, Asked)
     assert asked.wanted_by_user
+
+
+def hook(subtype: str, **said: Any) -> bytes:
+    return line(
+        type="system",
+        subtype=subtype,
+        hook_id="h",
+        hook_name="PreToolUse:Read",
+        **{"hook_event": "PreToolUse", **said},
+    )
+
+
+def test_a_hook_tells_its_tool_when_it_starts_and_its_answer_when_it_ends() -> None:
+    assert read(hook("hook_started")) == HookStarted("h", "Read")
+    asks = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}
+    assert read(hook("hook_response", output=json.dumps(asks) + "\n")) == HookEnded("h", wants_person=True)
+    ours = {"hookSpecificOutput": {"permissionDecision": "allow"}, "outlast": "t1"}
+    assert read(hook("hook_response", output=json.dumps(ours))) == HookEnded("h", call="t1")
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["", "checked: fine", '{"permissionDecision":"ask"}', '{"hookSpecificOutput":"ask"}', "[" * 100_000],
+)
+def test_a_hook_that_says_anything_else_asks_for_nobody(output: str) -> None:
+    assert read(hook("hook_response", output=output)) == HookEnded("h")
+
+
+def test_hooks_of_other_events_are_not_taken_for_those_before_a_tool() -> None:
+    assert read(hook("hook_started", hook_event="PostToolUse")) == Other("system", "hook_started")
+    assert read(hook("hook_response", hook_event="PostToolUse")) == Other("system", "hook_response")
 
 
 def test_where_there_was_no_answer_the_message_in_its_place_tells_why() -> None:
@@ -159,6 +193,10 @@ ODD: st.SearchStrategy[Any] = st.one_of(
     st.text(), st.none(), st.integers(), st.just(dict[str, Any]()), st.just(list[Any]())
 )
 FIELDS = [
+    "hook_event",
+    "hook_id",
+    "hook_name",
+    "output",
     "subtype",
     "request",
     "response",
@@ -183,7 +221,8 @@ KINDS = [
 @given(st.dictionaries(st.sampled_from(FIELDS), ODD, max_size=5), st.sampled_from(KINDS))
 def test_any_object_gets_an_event(said: dict[str, Any], kind: str) -> None:
     read(json.dumps({**said, "type": kind}).encode())
-    read(json.dumps({**said, "type": kind, "subtype": "init"}).encode())
+    for subtype in ("init", "hook_started", "hook_response"):
+        read(json.dumps({"hook_event": "PreToolUse", **said, "type": kind, "subtype": subtype}).encode())
 
 
 def test_what_it_is_told_is_one_line_each() -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from outlast.adapter import MAIN, SIDE, Deny, HookAsk, Let, ToolResult
 from outlast.adapters.claude_code.shapes import Json, as_list, as_object, as_objects
+from outlast.adapters.claude_code.stream import OUR_ANSWER
 
 SENTINEL: Final = "[[outlast: resumed, nothing was said]]"
 """The resume prompt, and the model's last word in a turn that was cut short; it never reaches the provider."""
@@ -108,7 +109,7 @@ class ClaudeCodeDialogue:
                     "permissionDecision": "deny",
                     "permissionDecisionReason": "outlast gave no decision.",
                 }
-        return {"hookSpecificOutput": decision}
+        return {"hookSpecificOutput": decision, OUR_ANSWER: ask.harness_id}
 
 
 def _without_sentinel(message: Any) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.ending import result_of
 from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.places import mirrored_path
+from outlast.adapters.claude_code.user_hooks import UserHooks
 from outlast.errors import HarnessError
 
 START_S: Final = 60.0
@@ -25,8 +27,8 @@ MIRROR_S: Final = 20.0
 NOT_STARTED: Final = "This call may not run: the log does not say that it has begun in this attempt."
 OTHER_ARGUMENTS: Final = "This call may not run: its arguments are not those that the log let begin."
 WANTS_A_PERSON: Final = (
-    "This call did not run: a rule in the user's settings wants a person asked first, and nobody is here to ask. "
-    "Go on without it, and say what is left to do."
+    "This call did not run: a rule or a hook in the user's settings wants a person asked first, and nobody is here to "
+    "ask. Go on without it, and say what is left to do."
 )
 
 
@@ -40,6 +42,7 @@ class Driver:
         self._dialogue = dialogue
         self._files = files
         self._process = process
+        self._hooks = UserHooks()
         self._mirrored = asyncio.Event()
         self._end: stream.Finished | None = None
         self._error = ""
@@ -104,17 +107,24 @@ class Driver:
         return goes_on
 
     async def _take(self, event: stream.Event, tasks: asyncio.TaskGroup) -> None:
+        self._hooks.take(event, self._attempt.state.next_call - 1)
         match event:
             case stream.Mirrored(path, lines):
                 await self._mirror(path, list(lines))
             case stream.Asked():
-                tasks.create_task(self._answer(event))
+                tasks.create_task(self._answer(self._with_hooks(event)))
             case stream.Begun():
                 self._check(event)
             case stream.Spoken(error):
                 self._error = error
             case _:
                 pass
+
+    def _with_hooks(self, asked: stream.Asked) -> stream.Asked:
+        """The question with what the user's hooks have said of it, which must be read before any later event."""
+        intent = self._attempt.calls.intent_of(asked.call)
+        wanted = self._hooks.want_person(asked, 0 if intent is None else intent.call)
+        return replace(asked, wanted_by_user=asked.wanted_by_user or wanted)
 
     def _check(self, begun: stream.Begun) -> None:
         self._version = begun.version

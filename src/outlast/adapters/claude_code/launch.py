@@ -95,6 +95,7 @@ def argv(launch: Launch, *, resume: bool) -> Sequence[str]:
         "--output-format", "stream-json",
         "--verbose",
         "--session-mirror",
+        "--include-hook-events",
         "--permission-mode", "default",
         "--permission-prompt-tool", "stdio",
         "--setting-sources", "user,project,local",

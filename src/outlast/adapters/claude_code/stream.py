@@ -39,7 +39,26 @@ class Asked:
     name: str
     arguments: Json
     wanted_by_user: bool = False
-    """A rule of the user's own settings wants a person asked."""
+    """A rule of the user's own settings wants a person asked. A hook is named only where no rule wants it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookStarted:
+    """A hook before a tool has started, the user's or ours. Which call it is asked about is not said."""
+
+    hook: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class HookEnded:
+    """A hook before a tool has ended."""
+
+    hook: str
+    wants_person: bool = False
+    """It answered that a person is to be asked."""
+    call: str = ""
+    """Only ours names the call (`OUR_ANSWER`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +124,25 @@ class Garbled:
 
 
 Event: TypeAlias = (
-    Begun | Mirrored | Asked | Withdrawn | Answered | Spoken | Finished | Retrying | Other | Garbled
+    Begun
+    | Mirrored
+    | Asked
+    | HookStarted
+    | HookEnded
+    | Withdrawn
+    | Answered
+    | Spoken
+    | Finished
+    | Retrying
+    | Other
+    | Garbled
 )
 
+OUR_ANSWER: Final = "outlast"
+"""Key in the answers of our own hook: the call's id. Claude Code shows it with the hook's end and reads over it."""
+
 _FROM_FLAGS: Final = "flagSettings"
+_BEFORE_TOOL: Final = "PreToolUse"
 _NOT_AS_EXPECTED: Final = (
     msgspec.MsgspecError,
     AttributeError,
@@ -141,10 +175,8 @@ def read(line: bytes) -> Event:
 def _event(said: Json) -> Event:
     kind, subtype = str(said.get("type", "")), str(said.get("subtype", ""))
     match kind, subtype:
-        case "system", "init":
-            return _begun(said)
-        case "system", "api_retry":
-            return Retrying(int(said.get("attempt", 0)), said.get("error_status"))
+        case "system", _:
+            return _of_system(subtype, said)
         case "assistant", _ if not said.get("parent_tool_use_id"):
             return Spoken(str(said.get("error") or ""))
         case "control_request", _:
@@ -158,6 +190,32 @@ def _event(said: Json) -> Event:
             return _finished(said)
         case _:
             return Other(kind, subtype)
+
+
+def _of_system(subtype: str, said: Json) -> Event:
+    before_tool = said.get("hook_event") == _BEFORE_TOOL
+    match subtype:
+        case "init":
+            return _begun(said)
+        case "api_retry":
+            return Retrying(int(said.get("attempt", 0)), said.get("error_status"))
+        case "hook_started" if before_tool:
+            return HookStarted(str(said["hook_id"]), str(said["hook_name"]).removeprefix(f"{_BEFORE_TOOL}:"))
+        case "hook_response" if before_tool:
+            return _hook_ended(said)
+        case _:
+            return Other("system", subtype)
+
+
+def _hook_ended(said: Json) -> HookEnded:
+    hook = str(said["hook_id"])
+    try:
+        answer = msgspec.json.decode(str(said.get("output") or "{}"), type=dict[str, Any])
+        decided = cast("Json", answer.get("hookSpecificOutput") or {})
+        wants_person = decided.get("permissionDecision") == "ask"
+    except _NOT_AS_EXPECTED:  # words for a person to read, and no decision
+        return HookEnded(hook)
+    return HookEnded(hook, wants_person, str(answer.get(OUR_ANSWER) or ""))
 
 
 def _begun(said: Json) -> Begun:
@@ -183,7 +241,7 @@ def _asked(said: Json) -> Asked | Other:
         call=str(request["tool_use_id"]),
         name=str(request["tool_name"]),
         arguments=cast("Json", request.get("input") or {}),
-        wanted_by_user=bool(sources - {_FROM_FLAGS, None}),
+        wanted_by_user=bool(sources - {_FROM_FLAGS, None}) or request.get("decision_reason_type") == "hook",
     )
 
 
