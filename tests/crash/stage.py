@@ -7,20 +7,18 @@ knows what was durable at each moment.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
-from outlast.adapter import Agent, Attempt, Gateway, Places, Processes, TurnResult
+from outlast.adapter import Agent, Attempt, TurnResult
 from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.clock import SystemClock
 from outlast.codec import encode_records
-from outlast.engine.attempt import Surroundings
 from outlast.engine.batch import Batcher
 from outlast.engine.turn import Advancer, Control
-from outlast.fold import SessionState, records_of
+from outlast.fold import records_of
 from outlast.gate import Gate, Point
 from outlast.records import (
     FORMAT,
@@ -36,6 +34,7 @@ from outlast.session import Session
 from outlast.testing.faults import AroundWorld, DeathGate, Killed, MortalWorld, RecordingGate, Spot
 from outlast.tool import Done, NotDone, Tool, ToolIO, Unsure, Verdict, tool
 from outlast.world import Claim, Commit, Delta, Lease, Takeover, WorkerOffer, World
+from tests.nowhere import nowhere
 
 Manner = Literal["never", "safe", "keyed", "keyed-expired", "verify", "verify-unsure", "verify-raises"]
 """A tool's policy, and how honest what stands behind it is."""
@@ -215,7 +214,7 @@ class Life:
         """Claim and advance until nothing is ready. Returns False if it died."""
         world, clock = self.world, SystemClock()
         advancer = Advancer(
-            world, Batcher(world), {"tester": self.agent}, _surroundings, self.gate, clock, kill_grace_s=0.0
+            world, Batcher(world), {"tester": self.agent}, nowhere, self.gate, clock, kill_grace_s=0.0
         )
         try:
             while (claim := await self._claim(dead)) is not None:
@@ -296,12 +295,6 @@ class Life:
             return self.outside.act(str(arguments["tag"]), None)
 
         return BuiltIn(act, policy)
-
-
-@asynccontextmanager
-async def _surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
-    nowhere = Path("/nonexistent")
-    yield Surroundings(cast("Gateway", None), cast("Processes", None), Places(nowhere, nowhere))
 
 
 def call(name: str, tag: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -10,7 +9,7 @@ import pytest
 
 from outlast.engine import pidns
 from outlast.engine.pidns import can_use_pid_namespace, pid_namespace_argv
-from tests.crash.trees import LIMIT_S, Grove, planted
+from tests.crash.trees import LIMIT_S, Grove
 
 pytestmark = pytest.mark.crash
 NOBODY = 65534
@@ -21,12 +20,6 @@ def namespaces() -> None:
     probe = anyio.run(can_use_pid_namespace)
     if not probe.usable:
         pytest.skip(probe.reason)
-
-
-@pytest.fixture
-def grove(tmp_path: Path) -> Iterator[Grove]:
-    with planted(tmp_path) as grove:
-        yield grove
 
 
 @pytest.mark.usefixtures("namespaces")

@@ -1,8 +1,6 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import anyio
 import pytest
@@ -13,7 +11,7 @@ from outlast.engine.processes import SupervisedProcess, start_supervised
 from outlast.engine.proof import Holder, host_id, prove_dead, watch_death
 from outlast.engine.supervisor import EXIT_DEADLINE
 from outlast.errors import HarnessError
-from tests.crash.trees import LIMIT_S, Grove, Member, planted
+from tests.crash.trees import LIMIT_S, Grove, Member
 
 pytestmark = [
     pytest.mark.crash,
@@ -35,12 +33,6 @@ async def own():
         await anyio.sleep_forever()
 anyio.run(own)
 """
-
-
-@pytest.fixture
-def grove(tmp_path: Path) -> Iterator[Grove]:
-    with planted(tmp_path) as grove:
-        yield grove
 
 
 def proved(grove: Grove) -> bool:

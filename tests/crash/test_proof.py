@@ -2,7 +2,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
@@ -11,7 +10,7 @@ import pytest
 
 from outlast.clock import ManualClock, SystemClock, boottime
 from outlast.engine.proof import Holder, host_id, prove_dead, sweep_locks, watch_death
-from tests.crash.trees import LIMIT_S, Grove, milliseconds_since, planted
+from tests.crash.trees import LIMIT_S, Grove, milliseconds_since
 
 pytestmark = [
     pytest.mark.crash,
@@ -19,12 +18,6 @@ pytestmark = [
 ]
 
 HERE = host_id()
-
-
-@pytest.fixture
-def grove(tmp_path: Path) -> Iterator[Grove]:
-    with planted(tmp_path) as grove:
-        yield grove
 
 
 def holder(lock: str = "worker-1") -> Holder:

@@ -4,7 +4,6 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,18 +13,12 @@ from outlast.engine.machines import EXIT_UNSUPPORTED
 from outlast.engine.processes import supervisor_argv
 from outlast.engine.proof import Holder, host_id, prove_dead, read_lock
 from outlast.engine.supervisor import EXIT_DEADLINE, EXIT_LOCK, EXIT_USAGE
-from tests.crash.trees import LIMIT_S, Grove, planted
+from tests.crash.trees import LIMIT_S, Grove
 
 pytestmark = [
     pytest.mark.crash,
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers"),
 ]
-
-
-@pytest.fixture
-def grove(tmp_path: Path) -> Iterator[Grove]:
-    with planted(tmp_path) as grove:
-        yield grove
 
 
 def proved(grove: Grove, lock: str = "worker-1") -> bool:

@@ -9,19 +9,18 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from outlast.adapter import Agent, Gateway, Places, Processes
+from outlast.adapter import Agent
 from outlast.adapters.scripted import BuiltIn, Model, Scripted
 from outlast.clock import ManualClock
 from outlast.codec import NODE, Packer, encode_input, encode_records, record_refs
-from outlast.engine.attempt import Surroundings
 from outlast.engine.batch import Batcher
 from outlast.engine.turn import Advancer, Control
 from outlast.errors import HarnessError
-from outlast.fold import SessionState, fold
+from outlast.fold import fold
 from outlast.gate import OpenGate, Point
 from outlast.records import (
     FORMAT,
@@ -58,6 +57,7 @@ from outlast.world.commit import make_commit
 from outlast.worlds.memory import open_memory
 from tests.histories.schema import schema
 from tests.histories.stored import History, summary
+from tests.nowhere import nowhere
 
 NEVER = Spot(Point.IN_EFFECT, "never")
 MODEL = Spot(Point.IN_EFFECT, "model", 2)
@@ -110,12 +110,6 @@ def _model(text: str, *tools: Mapping[str, Any]) -> dict[str, Any]:
     return {"do": "model", "text": text, "tools": list(tools), "usage": usage}
 
 
-@asynccontextmanager
-async def _surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
-    nowhere = Path("/nonexistent")
-    yield Surroundings(cast("Gateway", None), cast("Processes", None), Places(nowhere, nowhere))
-
-
 class Stage:
     """One session on a World in memory, advanced by workers that die where they are told to."""
 
@@ -132,7 +126,7 @@ class Stage:
         world = MortalWorld(self.world)
         gate = OpenGate() if spot is None else DeathGate(spot, world)
         agents = {self._agent.name: self._agent}
-        advancer = Advancer(world, Batcher(world), agents, _surroundings, gate, self.clock, kill_grace_s=0.0)
+        advancer = Advancer(world, Batcher(world), agents, nowhere, gate, self.clock, kill_grace_s=0.0)
         offer = WorkerOffer(name, frozenset(agents), FORMAT, dead=frozenset(self._dead))
         opened = encode_records([AttemptOpened(name, "host-1", {"outlast": "0.1"}, self.clock.now())])
         self._dead.add(name)

@@ -4,22 +4,21 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from outlast.adapter import Adapter, Agent, Gateway, Places, Processes
+from outlast.adapter import Adapter, Agent
 from outlast.adapters.scripted import Scripted
 from outlast.clock import Clock, SystemClock
 from outlast.codec import encode_records
-from outlast.engine.attempt import Surroundings
 from outlast.engine.batch import Batcher
 from outlast.engine.turn import Advancer, Control
-from outlast.fold import SessionState, records_of
+from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate
 from outlast.records import FORMAT, AnyRecord, AttemptOpened
 from outlast.session import Session
 from outlast.tool import Tool
 from outlast.world import Claim, Takeover, WorkerOffer, WorkerRow, World
+from tests.nowhere import nowhere
 
 LIMIT_S = 20.0
 
@@ -69,7 +68,7 @@ class Desk:
         self.control = Control(claim.lease.session)
         batcher = Batcher(self.world)
         advancer = Advancer(
-            self.world, batcher, {agent.name: agent}, _surroundings, self.gate, self.clock, kill_grace_s=0.0
+            self.world, batcher, {agent.name: agent}, nowhere, self.gate, self.clock, kill_grace_s=0.0
         )
         try:
             await advancer.advance(claim, self.control)
@@ -114,9 +113,3 @@ async def until(holds: Callable[[], object]) -> None:
             if holds():
                 return
             await asyncio.sleep(0.001)
-
-
-@asynccontextmanager
-async def _surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
-    nowhere = Path("/nonexistent")
-    yield Surroundings(cast("Gateway", None), cast("Processes", None), Places(nowhere, nowhere))

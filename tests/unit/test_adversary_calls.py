@@ -1,6 +1,6 @@
 """What a hostile model answers: ids that come twice, or in the name of another tool."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,14 +11,7 @@ from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.records import CallIntent, CallStarted
 from outlast.tool import ToolIO, tool
 from outlast.world import World
-from outlast.worlds.memory import open_memory
 from tests.unit.engine_desk import Desk, agent_of, opened, records
-
-
-@pytest.fixture
-async def world() -> AsyncGenerator[World]:
-    async with open_memory() as memory:
-        yield memory
 
 
 async def _nothing(_: Mapping[str, Any]) -> object:

@@ -1,9 +1,6 @@
 """A steer that waits for a turn whose provider fails does not take the pauses away."""
 
-from collections.abc import AsyncGenerator
 from itertools import pairwise
-
-import pytest
 
 from outlast.adapter import Attempt, ModelAsk, TurnResult
 from outlast.adapters.scripted import Scripted
@@ -14,12 +11,6 @@ from outlast.records import AttemptEnded
 from outlast.world import World
 from outlast.worlds.memory import open_memory
 from tests.unit.engine_desk import Desk, agent_of, opened, records, until
-
-
-@pytest.fixture
-async def world() -> AsyncGenerator[World]:
-    async with open_memory() as memory:
-        yield memory
 
 
 class Hurried(SystemClock):

@@ -1,7 +1,7 @@
 """Whatever a tool raises, returns or shows: its call ends as an error that says so, and the worker lives on."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,14 +13,7 @@ from outlast.session import Outcome, Session
 from outlast.testing.faults import AroundWorld
 from outlast.tool import Done, Tool, ToolFailed, ToolIO, Unsure, Verdict, tool
 from outlast.world import Delta, Lease, World
-from outlast.worlds.memory import open_memory
 from tests.unit.engine_desk import Desk, agent_of, call, opened
-
-
-@pytest.fixture
-async def world() -> AsyncGenerator[World]:
-    async with open_memory() as memory:
-        yield memory
 
 
 class Wordless(Exception):

@@ -46,12 +46,6 @@ async def add(io: ToolIO, number: int) -> int:
     return number + 1
 
 
-@pytest.fixture
-async def world() -> AsyncGenerator[World]:
-    async with open_memory() as memory:
-        yield memory
-
-
 async def lose_a_worker(world: World, agent: Agent, number: int, spot: Spot = IN_MODEL) -> None:
     """A worker takes the session over and dies at the spot."""
     mortal = MortalWorld(world)
