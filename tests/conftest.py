@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.harness_turns import TURNS, turns_of
+
 SEED_VARIABLE = "OUTLAST_TEST_SEED"
 
 settings.register_profile(
@@ -28,6 +30,11 @@ def pytest_configure() -> None:
     # tests speak to this machine alone, without TLS.
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[TURNS] = sum(map(turns_of, items))  # first: before `-m` takes any away
 
 
 def pytest_collection_finish() -> None:

@@ -1,5 +1,6 @@
 """A project's own files, and what a tool finds on the machine, against the real Claude Code."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import msgspec
 import pytest
 
 from outlast.testing.models import Step
-from tests.acceptance.stage import Stage, bash, ended, prompt, says, staged, use
+from tests.acceptance.stage import bash, ended, prompt, says, staged, use
 
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(240)]
+full = pytest.mark.full
 
 LOOK = (
     "printenv OUTLAST_ATTEMPT_TOKEN > ../effects/token; "
@@ -41,10 +43,17 @@ async def test_no_command_line_holds_the_token_and_no_key_of_a_settings_file_tak
         assert (effects / "key").read_text() == ""
 
 
+SWITCHES = ("MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD", "GATEWAY", "BEDROCK", "VERTEX", "FOUNDRY")
+
+
+# All at once is as good as each alone: every switch is taken back by itself, so that one that is not leads away.
 @pytest.mark.parametrize(
-    "switch", ["MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD", "GATEWAY", "BEDROCK", "VERTEX", "FOUNDRY"]
+    "switches",
+    [pytest.param(SWITCHES, id="all"), *(pytest.param((one,), id=one, marks=full) for one in SWITCHES)],
 )
-async def test_a_project_leads_no_model_call_to_a_provider_of_its_own(tmp_path: Path, switch: str) -> None:
+async def test_a_project_leads_no_model_call_to_a_provider_of_its_own(
+    tmp_path: Path, switches: Sequence[str]
+) -> None:
     async with staged(tmp_path, {"go": says("Done.")}) as stage:
         reached: list[bytes] = []
 
@@ -63,7 +72,7 @@ async def test_a_project_leads_no_model_call_to_a_provider_of_its_own(tmp_path: 
                 stage.shop / ".claude",
                 {
                     "env": {
-                        f"CLAUDE_CODE_USE_{switch}": "1",
+                        **{f"CLAUDE_CODE_USE_{switch}": "1" for switch in switches},
                         **{f"ANTHROPIC_{name}_BASE_URL": f"http://127.0.0.1:{port}" for name in places},
                         "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
                         "CLAUDE_CODE_API_BASE_URL": f"http://127.0.0.1:{port}",
@@ -103,37 +112,22 @@ for line in sys.stdin:
 """
 
 
-def serve_in_the_project(stage: Stage, name: str) -> None:
-    """The project brings an MCP server of this name, which its user has allowed."""
-    (stage.shop / "server.py").write_text(SERVER)
-    server = {"type": "stdio", "command": "python3", "args": ["server.py"]}
-    (stage.shop / ".mcp.json").write_bytes(msgspec.json.encode({"mcpServers": {name: server}}))
-    for home in (stage.shop, stage.directory / "user"):
-        settled_in(home / ".claude", {"enableAllProjectMcpServers": True})
-
-
-async def test_a_server_of_the_project_called_like_ours_runs_nothing_in_our_name(tmp_path: Path) -> None:
-    script = {"go": [Step(text="Book.", tools=(use("book", mark="b"),)), *says("Done.")]}
-    async with staged(tmp_path, script) as stage:
-        serve_in_the_project(stage, "outlast")
-        turn = await stage.send(prompt("go"))
-        async with stage.worker():
-            assert (await ended(turn)).status == "done"
-        assert not (tmp_path / "effects" / "foreign").exists()
-        assert stage.effects().count("b") == 1
-        await stage.kept()
-
-
-async def test_what_a_server_of_the_project_with_a_name_like_ours_runs_stands_in_the_log(
+async def test_servers_of_the_project_with_names_like_ours_pass_for_nothing_of_ours(
     tmp_path: Path,
 ) -> None:
-    script = {"go": [Step(text="Go.", tools=(use("x__deploy"),)), *says("Done.")]}
+    script = {"go": [Step(text="Go.", tools=(use("book", mark="b"), use("x__deploy"))), *says("Done.")]}
     async with staged(tmp_path, script) as stage:
-        serve_in_the_project(stage, "outlast__x")
+        (stage.shop / "server.py").write_text(SERVER)
+        server = {"type": "stdio", "command": "python3", "args": ["server.py"]}
+        servers = {"outlast": server, "outlast__x": server}
+        (stage.shop / ".mcp.json").write_bytes(msgspec.json.encode({"mcpServers": servers}))
+        for home in (stage.shop, stage.directory / "user"):
+            settled_in(home / ".claude", {"enableAllProjectMcpServers": True})
         turn = await stage.send(prompt("go"))
         async with stage.worker():
             assert (await ended(turn)).status == "done"
-        assert (tmp_path / "effects" / "foreign").read_text() == "deploy\n"
+        assert (tmp_path / "effects" / "foreign").read_text() == "deploy\n", "the booking is none of theirs"
+        assert stage.effects().count("b") == 1
         call = await stage.call("mcp__outlast__x__deploy", policy="never")
         assert call.runs_in == "harness"
         await stage.kept()

@@ -206,6 +206,7 @@ async def test_a_turn_cancelled_while_no_worker_lives_ends_as_cancelled(tmp_path
         await stage.kept()
 
 
+@pytest.mark.harness(turns=2)
 async def test_the_next_turn_remembers_an_answer_that_never_reached_the_harness(tmp_path: Path) -> None:
     async with staged(tmp_path, BATCH) as stage:
         await stage.send(prompt("go"), id="go")

@@ -32,6 +32,7 @@ def transcript(stage: Stage) -> str:
     return file.read_text()
 
 
+@pytest.mark.harness(turns=2)
 async def test_a_turn_with_tools_of_every_policy_ends_done_and_another_worker_takes_the_next_turn(
     tmp_path: Path,
 ) -> None:
@@ -131,6 +132,7 @@ async def ended_all(stage: Stage) -> None:
                 return
 
 
+@pytest.mark.harness(turns=2)
 async def test_a_cancelled_turn_ends_its_tool_and_the_next_turn_finds_a_sound_conversation(
     tmp_path: Path,
 ) -> None:
