@@ -50,7 +50,9 @@ def test_every_call_of_every_tool_asks_and_nobody_can_switch_the_hooks_off() -> 
     assert line[line.index("--permission-prompt-tool") + 1] == "stdio"
     assert line[line.index("--permission-mode") + 1] == "default"
     assert "--dangerously-skip-permissions" not in line
-    assert "--include-hook-events" in line, "a person whom a hook of the user's wants asked would be passed over"
+    assert "--include-hook-events" in line, (
+        "a person whom a hook of the user's wants asked would be passed over"
+    )
 
 
 def test_a_project_cannot_lead_calls_past_the_gateway() -> None:
