@@ -136,12 +136,18 @@ class ModelCalls:
             state for state in calls if state.intent.spawns and state.open and state.intent.call not in taken
         ]
         text = msgspec.json.encode([ask.messages[:1]]).decode()
-        for state in free:
-            arguments = await self._context.value(state.intent.arguments)
-            prompt = self._context.resolve(state.intent.name, arguments).spawns
-            if prompt and msgspec.json.encode(prompt).decode()[1:-1] in text:
-                return state.intent.call
+        found = {state.intent.call: await self._prompt_of(state) for state in free}
+        # The longest that fits: the prompt of one may stand within that of another.
+        for call in sorted(found, key=lambda call: -len(found[call])):
+            if found[call] and found[call] in text:
+                return call
         return free[0].intent.call if free else 0
+
+    async def _prompt_of(self, state: CallState) -> str:
+        """What a call tells the sub-agent that it begins, as it stands in JSON."""
+        arguments = await self._context.value(state.intent.arguments)
+        prompt = self._context.resolve(state.intent.name, arguments).spawns
+        return msgspec.json.encode(prompt).decode()[1:-1]
 
     async def settle(
         self, call: int, answer: Mapping[str, Any], asks: Sequence[ToolAsk], usage: Usage | None
