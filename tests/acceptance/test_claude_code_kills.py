@@ -305,7 +305,8 @@ async def test_two_sub_agents_that_ask_for_the_same_are_kept_apart(tmp_path: Pat
         lanes = {one.lane for one in intents}
         # After a kill one of the two is begun anew; of the other the model is told, and may call it again.
         assert lanes == {"main", "sub1", "sub2"} or (spot is not None and lanes == {"main", "sub1"})
-        await stage.kept(lost_answers=1 if spot else 0, twins=True)
+        # Both may be asking when the kill strikes.
+        await stage.kept(lost_answers=2 if spot else 0, twins=True)
 
 
 # compaction
