@@ -70,8 +70,8 @@ def broken(evidence: Evidence, *, lost_answers: int, twins: bool = False) -> lis
     """Every promise that did not hold.
 
     Args:
-        lost_answers: how many answers of the provider may have come to nothing: at most one for each call that was under
-            way at a kill, and for each scripted failure.
+        lost_answers: how many answers of the provider may have come to nothing: at most one for each call that was
+            under way at a kill, and for each scripted failure.
         twins: two sub-agents ask for the same, so that a request cannot be told from its twin's.
     """
     return [
