@@ -20,7 +20,12 @@
     │   └── BlobBroken                stored bytes cannot be read back
     ├── HarnessError                  the agent program cannot be started or driven
     │   └── HarnessMissing · UnsupportedPlatform
-    └── ModelCallFailed               the provider answered with an error
+    ├── ModelError                    a model call came to nothing
+    │   ├── ModelCallFailed           the provider answered with an error that may pass, or not rightly
+    │   └── ModelCallRejected         the same request would be refused again
+    │       └── PromptTooLong
+    ├── AnswerUnfit                   a model's answer is not of the shape that was asked for
+    └── ExtraMissing                  a package that only some need is not installed
 
 The sentence lives in the class, the facts are attributes; it says what happened and what to do next.
 Control flow that a user's `except Exception` must not swallow is a `BaseException` (`AttemptLost`, `TurnStopped`).
@@ -42,7 +47,8 @@ class OutlastError(Exception):
         super().__init__(self.text.format(**facts))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.facts))
+        beside = {name: value for name, value in self.__dict__.items() if name != "facts"}
+        return (_rebuild, (type(self), self.facts), beside)
 
     def __getattr__(self, name: str) -> object:
         facts: dict[str, object] = self.__dict__.get("facts", {})
@@ -187,8 +193,36 @@ class UnsupportedPlatform(HarnessError):
     text = "outlast cannot supervise processes on {platform}. Supported: {supported}."
 
 
-class ModelCallFailed(OutlastError):
+class ModelError(OutlastError):
+    """A model call came to nothing."""
+
+    retry_after_s: float = 0.0
+    """The provider wants to be left alone for as long."""
+    usage: object = None
+    """An `outlast.records.Usage`: what the provider billed all the same, as far as it said so."""
+
+
+class ModelCallFailed(ModelError):
     text = "The model provider answered {status}: {reason}"
+
+
+class ModelCallRejected(ModelError):
+    text = (
+        "The model provider refuses this request ({status}): {reason} "
+        "The same request would be refused again; correct it, or the key."
+    )
+
+
+class PromptTooLong(ModelCallRejected):
+    text = "The request does not fit into the context of {model} ({status}): {reason}"
+
+
+class AnswerUnfit(OutlastError):
+    text = "The model's answer is no {wanted}: {reason}. It said: {said:.2000}"
+
+
+class ExtraMissing(OutlastError):
+    text = "{what} needs a package that is not installed. Install it with: {install}"
 
 
 class AttemptLost(BaseException):
