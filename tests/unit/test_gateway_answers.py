@@ -11,8 +11,8 @@ from outlast.adapter import ToolAsk
 from outlast.gateway.anthropic import AnthropicMessages
 from outlast.gateway.anthropic_answers import EVENTS
 from outlast.gateway.dialect import Heard
-from outlast.gateway.prices import LIST_PRICES, Price, find_price
 from outlast.gateway.sse import Cutter, Malformed
+from outlast.prices import LIST_PRICES, Price, find_price
 from outlast.records import Usage
 from tests.gateway.messages import (
     MODEL,

@@ -9,7 +9,7 @@ from outlast.adapter import ToolAsk, ToolResult
 from outlast.gateway import anthropic_answers as answers
 from outlast.gateway import anthropic_requests as requests
 from outlast.gateway.dialect import AnswerReader, Understood
-from outlast.gateway.prices import LIST_PRICES, Price
+from outlast.prices import LIST_PRICES, Price
 from outlast.records import Usage
 
 _CALL: Final = "/v1/messages"

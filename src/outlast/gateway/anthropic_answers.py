@@ -13,8 +13,8 @@ import msgspec
 from outlast.adapter import ToolAsk
 from outlast.gateway import sse
 from outlast.gateway.dialect import Heard
-from outlast.gateway.prices import Price, find_price
 from outlast.gateway.sse import Frame, Malformed
+from outlast.prices import Price, anthropic_usage, find_price
 from outlast.records import Usage
 
 EVENTS: Final = "outlast_events"
@@ -237,22 +237,8 @@ def usage_of(answer: Mapping[str, Any], model: str, prices: Mapping[str, Price])
     reported: object = answer.get("usage")
     if not isinstance(reported, dict):
         return None
-    said = cast("dict[str, Any]", reported)
-    read, output = _count(said, "cache_read_input_tokens"), _count(said, "output_tokens")
-    fresh, written = _count(said, "input_tokens"), _count(said, "cache_creation_input_tokens")
-    creation: object = said.get("cache_creation")
-    long = (
-        _count(cast("dict[str, Any]", creation), "ephemeral_1h_input_tokens")
-        if isinstance(creation, dict)
-        else 0
-    )
     price = find_price(str(answer.get("model") or model), prices) or find_price(model, prices)
-    cost = 0.0
-    if price is not None:
-        short = max(0, written - long)
-        cost = fresh * price.input + output * price.output + read * price.cache_read
-        cost += short * price.cache_write + long * price.cache_write_1h
-    return Usage(fresh, output, read, written, round(cost / 1_000_000, 9))
+    return anthropic_usage(cast("dict[str, Any]", reported), price)
 
 
 def answer_frames(answer: Mapping[str, Any]) -> list[bytes]:
@@ -341,11 +327,6 @@ def _error_text(event: Mapping[str, Any]) -> str:
         return "the provider reported an error"
     said = cast("dict[str, Any]", error)
     return f"{said.get('type', 'error')}: {said.get('message', '')}"
-
-
-def _count(said: Mapping[str, Any], key: str) -> int:
-    value = said.get(key)
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _malformed(reason: str) -> NoReturn:
