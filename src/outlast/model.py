@@ -231,7 +231,7 @@ class Model(Protocol):
                 (`outlast.calls.is_passing`), no sooner than `retry_after_s` from now.
             ModelCallRejected: the same request would get the same refusal: it is wrong, or the key is.
             PromptTooLong: one of these: it does not fit into the model's context.
-            BadInput: the provider's API cannot express the request; nothing was sent.
+            BadPayload: a schema or an extra in it is not JSON, or it is too large; nothing was sent.
         """
         ...
 

@@ -15,6 +15,7 @@ from outlast.testing.models.program import run as serve
     epilog=examples(
         "outlast model-script answers.toml --port 8080 &",
         'ANTHROPIC_BASE_URL=http://127.0.0.1:8080 outlast run claude-code "hello"',
+        "OPENAI_BASE_URL=http://127.0.0.1:8080/v1 OPENAI_API_KEY=none python my_agent.py",
     ),
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -30,9 +31,10 @@ from outlast.testing.models.program import run as serve
     "--log", type=click.Path(dir_okay=False, path_type=Path), help="Append every request to this file."
 )
 def model_script(file: Path, host: str, port: int, log: Path | None) -> None:
-    """Serve the model that FILE scripts (TOML or JSON), in the Anthropic dialect, until Ctrl-C.
+    """Serve the model that FILE scripts (TOML or JSON) until Ctrl-C.
 
-    When it is ready it prints one line of JSON with its address. No key is needed.
+    It speaks Anthropic's Messages API and, below /v1, OpenAI's Chat Completions. When it is ready it prints one line of
+    JSON with its address. No key is needed.
     """
 
     def body() -> None:

@@ -1,6 +1,5 @@
 """The Anthropic Messages dialect: "Messages" and "Streaming Messages" in Anthropic's API reference."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -9,7 +8,8 @@ import msgspec
 from outlast.ids import digest
 from outlast.testing.models.dialect import Answer, Billed, Message, ModelRequest
 from outlast.testing.models.errors import UnreadableRequest
-from outlast.testing.models.script import ToolUse
+from outlast.testing.models.pieces import dicts, pieces, words
+from outlast.testing.models.script import Stop, ToolUse
 
 _ERROR_TYPES: Final = {
     400: "invalid_request_error",
@@ -25,7 +25,7 @@ _ERROR_TYPES: Final = {
 _NOT_OURS: Final = frozenset({"No response requested."})
 # Below these keys a member called `cache_control` is the caller's own data.
 _OPAQUE: Final = frozenset({"input", "input_schema"})
-_INPUT_PIECE = 48  # characters of a tool's input per frame
+_STOPS: Final[Mapping[Stop, str]] = {"length": "max_tokens", "refusal": "refusal"}
 _COUNT_PATH: Final = "/v1/messages/count_tokens"
 
 
@@ -68,6 +68,10 @@ class Anthropic:
             for event in events
         ]
 
+    def unended(self, answer: Answer) -> list[bytes]:
+        """Leave out `message_delta` and `message_stop`."""
+        return self.frames(answer)[:-2]
+
     def body(self, answer: Answer) -> bytes:
         """Render the message as one object."""
         message = _opened(answer) | {
@@ -107,19 +111,14 @@ def _message(raw: dict[str, Any]) -> Message | None:
 
 
 def _texts(content: object) -> Iterator[str]:
-    for block in _dicts(content):
+    for block in dicts(content):
         # Only what a person or a harness wrote: a tool's result may quote a marker without meaning it.
         if block.get("type") == "text" and isinstance(block.get("text"), str):
             yield block["text"]
 
 
 def _calls_tools(content: object) -> bool:
-    return any(block.get("type") == "tool_use" for block in _dicts(content))
-
-
-def _dicts(content: object) -> list[dict[str, Any]]:
-    listed = cast("list[object]", content) if isinstance(content, list) else []
-    return [cast("dict[str, Any]", block) for block in listed if isinstance(block, dict)]
+    return any(block.get("type") == "tool_use" for block in dicts(content))
 
 
 def _unmarked(value: Any) -> Any:
@@ -150,6 +149,8 @@ def _opened(answer: Answer) -> dict[str, Any]:
 
 
 def _stop_reason(answer: Answer) -> str:
+    if answer.step.stop is not None:
+        return _STOPS[answer.step.stop]
     return "tool_use" if answer.step.tools else "end_turn"
 
 
@@ -182,22 +183,16 @@ def _block_events(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
     match block["type"]:
         case "text":
             empty = block | {"text": ""}
-            deltas = [{"type": "text_delta", "text": word} for word in _words(block["text"])]
+            deltas = [{"type": "text_delta", "text": word} for word in words(block["text"])]
         case "thinking":
             empty = block | {"thinking": "", "signature": ""}
-            deltas = [{"type": "thinking_delta", "thinking": word} for word in _words(block["thinking"])]
+            deltas = [{"type": "thinking_delta", "thinking": word} for word in words(block["thinking"])]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
         case _:
             empty = block | {"input": {}}
             text = msgspec.json.encode(block["input"]).decode()
-            pieces = [text[start : start + _INPUT_PIECE] for start in range(0, len(text), _INPUT_PIECE)]
-            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces(text)]]
     yield {"type": "content_block_start", "content_block": empty}
     for delta in deltas:
         yield {"type": "content_block_delta", "delta": delta}
     yield {"type": "content_block_stop"}
-
-
-def _words(text: str) -> list[str]:
-    """Split a text into words with the space that follows them; joined again they are the text."""
-    return re.findall(r"\S+\s*|\s+", text)

@@ -24,12 +24,14 @@ class ModelRequest:
         stream: whether it wants an event stream.
         messages: the conversation so far, oldest first.
         canonical: the body without what may differ between equal requests (metadata, cache marks).
+        tells_usage: whether the answer is to say what it costs.
     """
 
     model: str
     stream: bool
     messages: tuple[Message, ...]
     canonical: object
+    tells_usage: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,14 @@ class Answer:
         model: the model the request named.
         step: what to say.
         billed: the tokens to report.
+        tells_usage: whether to report them.
     """
 
     id: str
     model: str
     step: Step
     billed: Billed
+    tells_usage: bool = True
 
 
 class Dialect(Protocol):
@@ -85,6 +89,10 @@ class Dialect(Protocol):
 
     def frames(self, answer: Answer) -> list[bytes]:
         """Render an answer as the frames of an event stream, in order."""
+        ...
+
+    def unended(self, answer: Answer) -> list[bytes]:
+        """Render those frames without the last ones, which say that the answer is whole."""
         ...
 
     def body(self, answer: Answer) -> bytes:

@@ -100,6 +100,7 @@ class Player:
             model=request.model,
             step=place.step,
             billed=_bill(place.step, len(canonical)),
+            tells_usage=request.tells_usage,
         )
         await wire.pause(place.step.delay_s)
         if wire.gone:
@@ -144,16 +145,16 @@ class Player:
             headers, pieces = _GARBAGE[kind]
             _, sent = await _send(wire, headers, pieces)
             return _Ending("garbage", 200, sent)
-        frames = self._dialect.frames(answer)
-        _, sent = await _send(wire, _STREAM, frames[:-2])
-        return _Ending("garbage", 200, sent, _share(answer.billed, sent, len(frames)))
+        _, sent = await _send(wire, _STREAM, self._dialect.unended(answer))
+        share = _share(answer.billed, sent, len(self._dialect.frames(answer)))
+        return _Ending("garbage", 200, sent, share)
 
     async def _answer(self, wire: Wire, place: Place, answer: Answer, request: ModelRequest) -> _Ending:
         step = place.step
         cut = step.cut_after
         if cut is not None and not self._faults.due(place, "cut", step.cut_times):
             cut = None
-        headers = {"request-id": f"req_{answer.id}"}
+        headers = {"request-id": f"req_{answer.id}", "x-request-id": f"req_{answer.id}"}
         if request.stream:
             frames = self._dialect.frames(answer)
             outcome, sent = await _send(wire, _STREAM | headers, frames, gap_s=step.gap_s, cut=cut)

@@ -14,6 +14,7 @@ CONVERSATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 T = TypeVar("T")
 
 Times = int | Literal["always"]
+Stop = Literal["length", "refusal"]
 Garbage = Literal["json", "sse", "html", "empty", "truncated"]
 
 
@@ -50,13 +51,15 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         text: what it says.
         thinking: what it thinks before that.
         tools: the tool calls it ends with, parallel when several.
+        stop: why it ends, if not because it is complete: the most tokens are written, or the model declines.
         usage: the tokens it reports; estimated where not given.
         delay_s: seconds before the first byte.
         gap_s: seconds before each further frame.
         cut_after: frames after which the connection is dropped in the middle of the response.
         cut_times: how often it is.
         status: an HTTP error status to answer with instead.
-        error_type: the error's type in the dialect's words; by default the one usual for `status`.
+        error_type: the error's type in the dialect's words, of OpenAI its code; by default the one usual for
+            `status`.
         retry_after_s: value of the `retry-after` header of that error.
         garbage: nonsense to answer with instead: broken `json`, an event stream without sense (`sse`), an
             `html` page, an `empty` success, or a stream that ends well but early (`truncated`).
@@ -67,6 +70,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     text: str | None = None
     thinking: str | None = None
     tools: tuple[ToolUse, ...] = ()
+    stop: Stop | None = None
     usage: Usage = Usage()
     delay_s: float = 0.0
     gap_s: float = 0.0
