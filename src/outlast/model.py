@@ -16,7 +16,7 @@ import msgspec
 
 from outlast.calls import MAIN, ModelAsk, ToolAsk
 from outlast.codec import canonical
-from outlast.errors import BadInput, ModelError
+from outlast.errors import BadInput, BadPayload, ModelError
 from outlast.ids import digest
 from outlast.records import Usage
 
@@ -281,9 +281,12 @@ def model_ask(request: Request, *, lane: str = MAIN, asked_by: int = 0) -> Model
     Raises:
         BadPayload: a schema or an extra in it is not JSON.
     """
-    frame: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(request, messages=()))
+    try:
+        frame: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(request, messages=()))
+        messages: list[Any] = msgspec.to_builtins(request.messages)
+    except TypeError as error:
+        raise BadPayload(what="The model request", reason=str(error)) from None
     del frame["messages"]
-    messages: list[Any] = msgspec.to_builtins(request.messages)
     match = digest(canonical(frame), canonical(messages))
     return ModelAsk(lane, request.model, match, frame, messages, asked_by)
 

@@ -15,6 +15,7 @@ from outlast.prices import LIST_PRICES, Price
 
 try:
     import anthropic
+    import httpx2
     from anthropic import AsyncStream
     from anthropic.types import Message
     from anthropic.types import RawMessageStreamEvent as Event
@@ -99,24 +100,31 @@ class Anthropic:
         reader = AnthropicReader(request.model, self._prices)
         with telling(reader), anyio.fail_after(self._limits.total_s):
             async with self._lines.open() as line:
-                client = anthropic.AsyncAnthropic(
-                    api_key=self._api_key,
-                    base_url=self._base_url,
-                    max_retries=0,  # whoever asks owns the retries
-                    default_headers=self._headers,
-                    open_telemetry=False,  # spans come from committed records
-                    http_client=line,
-                )
+                client = self._client(line)
                 with _translated(client, request.model, reader):
                     async with await _send(client, body) as stream:
                         kind = stream.response.headers.get("content-type", "")
                         await hear(stream, kind, reader, show)
             return reader.answer()
 
+    def _client(self, line: httpx2.AsyncClient) -> anthropic.AsyncAnthropic:
+        try:
+            client = anthropic.AsyncAnthropic(
+                api_key=self._api_key,
+                base_url=self._base_url,
+                max_retries=0,  # whoever asks owns the retries
+                default_headers=self._headers,
+                open_telemetry=False,  # spans come from committed records
+                http_client=line,
+            )
+        except anthropic.AnthropicError as error:
+            raise ModelCallRejected(status="no key", reason=f"{error} Set ANTHROPIC_API_KEY.") from None
+        if client.api_key is None and client.auth_token is None and client.credentials is None:
+            raise ModelCallRejected(status="no key", reason="Set ANTHROPIC_API_KEY, or give `api_key`.")
+        return client
+
 
 async def _send(client: anthropic.AsyncAnthropic, body: dict[str, Any]) -> "AsyncStream[Event]":
-    if client.api_key is None and client.auth_token is None and client.credentials is None:
-        raise ModelCallRejected(status="no key", reason="Set ANTHROPIC_API_KEY, or give `api_key`.")
     # As bytes: the provider's cache knows the prompt again whatever another version of the SDK would make of it.
     return await client.post(
         "/v1/messages",

@@ -79,12 +79,13 @@ def _messages(messages: Sequence[Message]) -> Iterable[dict[str, Any]]:
     """Messages of one role in a row are one to the API, and an empty one is none."""
     role, blocks = "", list[dict[str, Any]]()
     for message in messages:
+        own = list(_blocks(message))
         said = "assistant" if isinstance(message, AssistantMessage) else "user"
-        if said != role and blocks:
+        if own and said != role and blocks:
             yield {"role": role, "content": blocks}
             blocks = []
-        role = said
-        blocks.extend(_blocks(message))
+        role = said if own else role
+        blocks += own
     if blocks:
         yield {"role": role, "content": blocks}
 

@@ -132,7 +132,7 @@ class Player:
     async def _fault(self, wire: Wire, place: Place, answer: Answer) -> _Ending | None:
         step = place.step
         if step.status is not None and self._faults.due(place, "status", step.times):
-            return await self._refuse(wire, step.status, "The script says so.", step)
+            return await self._refuse(wire, step.status, step.error_text, step)
         if step.hang and self._faults.due(place, "hang", step.times):
             await wire.until_gone()
             return _Ending("client_gone")

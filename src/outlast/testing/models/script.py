@@ -60,6 +60,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         status: an HTTP error status to answer with instead.
         error_type: the error's type in the dialect's words, of OpenAI its code; by default the one usual for
             `status`.
+        error_text: what that error says.
         retry_after_s: value of the `retry-after` header of that error.
         garbage: nonsense to answer with instead: broken `json`, an event stream without sense (`sse`), an
             `html` page, an `empty` success, or a stream that ends well but early (`truncated`).
@@ -78,6 +79,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     cut_times: Times = 1
     status: int | None = None
     error_type: str | None = None
+    error_text: str = "The script says so."
     retry_after_s: float | None = None
     garbage: Garbage | None = None
     hang: bool = False
