@@ -270,7 +270,7 @@ async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_nothing_open(api
             async with anyio.create_task_group() as tasks:
 
                 async def ask() -> None:
-                    await model.ask(request(model), lambda *_: tasks.cancel_scope.cancel())
+                    await model.ask(request(model), lambda _kind, _piece: tasks.cancel_scope.cancel())
 
                 tasks.start_soon(ask)
         await server.wait_until(lambda seen: [one.outcome for one in seen] == ["client_gone"])
