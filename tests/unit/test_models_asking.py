@@ -349,22 +349,62 @@ async def test_the_key_is_read_from_the_environment_when_it_is_needed(
         assert len(server.requests) == 1
 
 
-async def test_a_redirect_is_not_followed_with_the_key(api: Api) -> None:
+@asynccontextmanager
+async def answering(head: bytes, body: bytes = b"") -> AsyncGenerator[str]:
+    """A server that says the same to whoever comes; gives its address."""
+
     async def answer(client: anyio.abc.SocketStream) -> None:
         async with client:
             await client.receive()
-            await client.send(
-                b"HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"
-            )
+            await client.send(b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n%b" % (head, len(body), body))
 
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, answer)
-        port = listener.extra(anyio.abc.SocketAttribute.local_port)
-        model = model_of(api, f"http://127.0.0.1:{port}")
+        yield f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_redirect_is_not_followed_with_the_key(api: Api) -> None:
+    async with answering(b"307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/") as address:
+        model = model_of(api, address)
         with pytest.raises(ModelCallRejected, match="307"):
             await model.ask(request(model))
-        tasks.cancel_scope.cancel()
+
+
+async def test_a_provider_that_breaks_off_in_the_midst_fails_in_a_way_that_passes(api: Api) -> None:
+    opened = b'{"type":"message_start","message":{"id":"1","usage":{"input_tokens":7}}}'
+    broke = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
+    said = {
+        "anthropic": b"event: message_start\ndata: %b\n\nevent: error\ndata: %b\n\n" % (opened, broke),
+        "openai-chat": b'data: {"choices":[]}\n\ndata: {"error":{"message":"Overloaded","code":502}}\n\n',
+    }
+    async with answering(b"200 OK\r\ncontent-type: text/event-stream", said[api]) as address:
+        model = model_of(api, address)
+        with pytest.raises(ModelCallFailed, match="Overloaded") as caught:
+            await model.ask(request(model))
+    assert caught.value.status == (529 if api == "anthropic" else "with half an answer")
+    assert billed(caught.value) == (Usage(7, cost_usd=7 * 2 / 1e6) if api == "anthropic" else None)
+
+
+@pytest.mark.parametrize(
+    "event", [b"7", b"null", b'"x"', b"[]", b"{}", b'{"error": "x"}', b'{"type": "error"}']
+)
+async def test_events_that_are_none_are_nonsense_and_no_crash(api: Api, event: bytes) -> None:
+    said = b"event: message_start\ndata: %b\n\nevent: error\ndata: %b\n\n" % (event, event)
+    async with answering(b"200 OK\r\ncontent-type: text/event-stream", said) as address:
+        model = model_of(api, address)
+        with pytest.raises(ModelCallFailed):
+            await model.ask(request(model))
+
+
+@pytest.mark.parametrize("body", [b"", b"7", b"[]", b'"no"', b'{"error": 7}', b"<html>", b"\xff"])
+async def test_an_error_without_a_sound_body_is_told_by_its_status(api: Api, body: bytes) -> None:
+    async with answering(b"503 Busy\r\ncontent-type: application/json", body) as address:
+        model = model_of(api, address)
+        with pytest.raises(ModelCallFailed) as caught:
+            await model.ask(request(model))
+    assert caught.value.status == 503
 
 
 def test_without_its_sdk_a_client_names_the_extra(api: Api) -> None:
