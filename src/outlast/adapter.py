@@ -26,6 +26,7 @@ from outlast.calls import (
     Served,
     ToolAsk,
     ToolResult,
+    WaitAsk,
     is_passing,
 )
 from outlast.clock import Clock
@@ -63,6 +64,8 @@ __all__ = [
     "ToolAsk",
     "ToolResult",
     "TurnResult",
+    "WaitAsk",
+    "Waiting",
     "is_passing",
 ]
 
@@ -75,6 +78,11 @@ class TurnResult:
     result: object = None
     """JSON; of a conversation usually the last text."""
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """All that the turn does is wait: nothing of it runs, and the worker is free until one of its waits may end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +314,7 @@ class Adapter(Protocol):
         """What a tool call with the harness's name for the tool means."""
         ...
 
-    async def advance(self, attempt: Attempt) -> TurnResult:
+    async def advance(self, attempt: Attempt) -> TurnResult | Waiting:
         """Carry the turn to its end: begin it, or go on where the log stops, without a new user message."""
         ...
 

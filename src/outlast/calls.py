@@ -54,6 +54,19 @@ class ModelAsk:
     messages: Sequence[Any]
     """The canonical messages."""
     asked_by: int = 0
+    placed: bool = False
+    """A loop's own request: it is the next call of its lane, or the turn has diverged."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitAsk:
+    """Something that a loop waits for."""
+
+    name: Literal["sleep", "signal", "person"]
+    about: Mapping[str, Any]
+    """What was asked for, as JSON: the same in every attempt."""
+    for_s: float | None = None
+    """Seconds after which the wait ends by itself, counted from when it began; None never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,8 @@ class Served:
 
     call: int
     answer: Mapping[str, Any]
+    refused: bool = False
+    """It is a refusal (`refuse_model`) and no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +135,10 @@ def is_passing(status: int) -> bool:
     return status in _PASSING or status >= 500
 
 
+def _nobody(pauses: int) -> None:
+    """Nobody asks."""
+
+
 class Calls(Protocol):
     """The calls of one attempt. Each method that says *durable* returns only once the World has acknowledged.
 
@@ -141,6 +160,10 @@ class Calls(Protocol):
         self, call: int, answer: Mapping[str, Any], asks: Sequence[ToolAsk], usage: Usage | None
     ) -> None:
         """Write the answer and, in the same commit, an intent for every tool call in it. Durable."""
+        ...
+
+    async def refuse_model(self, call: int, refusal: Mapping[str, Any], usage: Usage | None = None) -> None:
+        """The provider refuses the request for good: the call ends as an error that a loop may act on. Durable."""
         ...
 
     async def void_model(
@@ -173,6 +196,38 @@ class Calls(Protocol):
         lane: str = MAIN,
     ) -> ToolResult:
         """Run one of the application's tools in the worker, or read its outcome from the log. Durable."""
+        ...
+
+    async def wait(
+        self, ask: WaitAsk, *, lane: str = MAIN, pausing: Callable[[int], None] = _nobody
+    ) -> ToolResult:
+        """Wait until the time is over, the signal is there or a person has answered; for days, if it must be.
+
+        `about["signal"]` names the signal; a signal ends one wait, the first that waits for it. A wait whose time is
+        over ends as `interrupted`, a `sleep` as `ok`. Durable.
+
+        `pausing` is told 1 when nothing can end the wait now, and -1 when something may: while all that a turn does is
+        pause, its adapter gives it up with `Waiting`, and an attempt to come waits on.
+        """
+        ...
+
+    async def value(self, name: str, make: Callable[[], object], *, lane: str = MAIN) -> Any:
+        """What `make` returned when the turn first came here: JSON, the same in every attempt.
+
+        Durable before any effect that is not `safe` begins.
+        """
+        ...
+
+    def ahead(self, lane: str = MAIN) -> CallIntent | None:
+        """What the log has next in a lane that a loop walks again; None where the loop goes on anew."""
+        ...
+
+    async def walked(self) -> None:
+        """A loop has come to its end: it must have made every call that the log has of its turn.
+
+        Raises:
+            TurnStopped: it has not; the turn is parked as diverged.
+        """
         ...
 
     def result_of(self, harness_id: str) -> ToolResult | None:

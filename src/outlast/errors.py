@@ -24,6 +24,8 @@
     │   ├── ModelCallFailed           the provider answered with an error that may pass, or not rightly
     │   └── ModelCallRejected         the same request would be refused again
     │       └── PromptTooLong
+    ├── ToolError                     a tool that a loop called ended otherwise than well
+    ├── NothingCame                   the time of a wait was over
     ├── AnswerUnfit                   a model's answer is not of the shape that was asked for
     └── ExtraMissing                  a package that only some need is not installed
 
@@ -215,6 +217,14 @@ class ModelCallRejected(ModelError):
 
 class PromptTooLong(ModelCallRejected):
     text = "The request does not fit into the context of {model} ({status}): {reason}"
+
+
+class ToolError(OutlastError):
+    text = "{tool} ended as {status}: {said}"
+
+
+class NothingCame(OutlastError):
+    text = "Nothing came for {what} within {time}."
 
 
 class AnswerUnfit(OutlastError):

@@ -19,11 +19,13 @@ from outlast.records import (
     CallOutcome,
     CallRetracted,
     CallStarted,
+    Decided,
     InputDropped,
     Mirrored,
     Payload,
     PromptQueued,
     SessionOpened,
+    SignalKept,
     Snapshot,
     SteerTaken,
     TurnOpened,
@@ -138,7 +140,7 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:
     if state.opened is None and not isinstance(record, SessionOpened | Snapshot):
         raise LogBroken(session=state.session, seq=state.seq, reason="the session is not open")
     match record:
-        case CallIntent() | CallStarted() | CallOutcome() | CallRetracted() | Verdict():
+        case CallIntent() | CallStarted() | CallOutcome() | CallRetracted() | Verdict() | Decided():
             _of_call(state, record)
         case TurnOpened() | AttemptEnded() | TurnParked() | TurnReleased() | TurnSettled() | SteerTaken():
             _of_turn(state, record)
@@ -148,7 +150,7 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:
 
 def _of_session(
     state: SessionState,
-    record: SessionOpened | AttemptOpened | PromptQueued | InputDropped | Mirrored | Snapshot,
+    record: SessionOpened | AttemptOpened | PromptQueued | SignalKept | InputDropped | Mirrored | Snapshot,
 ) -> None:
     match record:
         case SessionOpened():
@@ -158,6 +160,9 @@ def _of_session(
             _attempt_opened(state, record)
         case PromptQueued():
             _queued(state, record)
+        case SignalKept():
+            _check(state, record.input not in _signals(state), f"signal {record.input} is kept twice")
+            state.signals.append(record)
         case Mirrored():
             _mirrored(state, record)
         case Snapshot():
@@ -167,7 +172,7 @@ def _of_session(
 
 
 def _of_call(
-    state: SessionState, record: CallIntent | CallStarted | CallOutcome | CallRetracted | Verdict
+    state: SessionState, record: CallIntent | CallStarted | CallOutcome | CallRetracted | Verdict | Decided
 ) -> None:
     match record:
         case CallIntent():
@@ -180,6 +185,8 @@ def _of_call(
             _spend(state, _open_call(state, record.call, record.turn), record.usage)
         case Verdict():
             _open_call(state, record.call, record.turn).verdict = record
+        case Decided():
+            _open_call(state, record.call, record.turn).decided = record
 
 
 def _of_turn(
@@ -231,8 +238,15 @@ def _intent(state: SessionState, record: CallIntent) -> None:
     turn.calls[record.call] = CallState(record, state.fence)
 
 
+def _signals(state: SessionState) -> list[str]:
+    return [signal.input for signal in state.signals]
+
+
 def _outcome(state: SessionState, record: CallOutcome) -> None:
     call = _open_call(state, record.call, record.turn)
+    if record.signal:
+        _check(state, record.signal in _signals(state), f"call {record.call} takes a signal that is not kept")
+        state.signals = [signal for signal in state.signals if signal.input != record.signal]
     call.outcome = record
     _spend(state, call, record.usage)
     turn = _turn(state, record.turn)

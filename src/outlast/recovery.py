@@ -3,6 +3,8 @@
 Finished calls are not here: they are read back, never run. For each open call of the turn the plan says one thing:
 
 * a model call is asked again; what it showed is void;
+* what a loop waits for is waited for again, when the loop comes there;
+* a tool call that a person decided to have run again runs again;
 * a tool call that was granted and not let go has not begun: it may run, whatever its policy;
 * else the stricter of its recorded policy and today's decides: `safe` runs again, `keyed` runs again under its key
   while that is honoured, `verify` is asked about first, everything else is in doubt.
@@ -32,6 +34,9 @@ NOT_COMPLETED: Final = (
 )
 NEVER_BEGAN: Final = (
     "interrupted - not completed, call again. This call had not begun when the process was lost."
+)
+DECIDED_AGAIN: Final = (
+    "interrupted - not completed, call again. A person has looked: it had no effect, or may be repeated."
 )
 CANCELLED: Final = "This call was cancelled before it began."
 CANCELLED_IN_DOUBT: Final = (
@@ -116,6 +121,8 @@ def plan(turn: TurnState, declare: Declare, abilities: Abilities, now_s: float) 
     steps: list[Step] = []
     runs: list[tuple[bool, int, Step]] = []
     for call in turn.open_calls():
+        if call.intent.kind in {"wait", "value"}:
+            continue  # the loop comes to it again
         step, otherwise = _step(call, declare, now_s)
         if isinstance(step, Run) and _is_limited(call.intent):
             if call.intent.spawns and _acted(turn, call):
@@ -150,6 +157,8 @@ def _step(call: CallState, declare: Declare, now_s: float) -> tuple[Step, Step]:
     if intent.kind == "model":
         ask = AskAgain(intent.call)
         return ask, ask
+    if call.decided is not None and call.decided.ruling == "run_again":
+        return Run(intent.call, again=True), Interrupt(intent.call, DECIDED_AGAIN)
     if intent.granted and not call.started:
         return Run(intent.call, again=False), Interrupt(intent.call, NEVER_BEGAN)
     declared = declare(intent) or Declared("never")

@@ -10,13 +10,26 @@ import msgspec
 
 from outlast.adapter import Agent
 from outlast.clock import Clock, SystemClock
-from outlast.codec import decode_input, encode_input, encode_records, unsqueeze
+from outlast.codec import canonical, decode_input, encode_input, encode_records, unsqueeze
 from outlast.engine.load import load_state
 from outlast.errors import SessionExists, TurnUnknown
 from outlast.fold import SessionState
 from outlast.ids import check_session_id, digest, new_id
-from outlast.records import FORMAT, AnyInput, Cancel, Payload, Prompt, SessionOpened, Steer, Usage
+from outlast.records import (
+    FORMAT,
+    AnyInput,
+    Cancel,
+    Decision,
+    Payload,
+    Prompt,
+    Retry,
+    SessionOpened,
+    Signal,
+    Steer,
+    Usage,
+)
 from outlast.records.events import Event
+from outlast.records.kinds import Ruling
 from outlast.tool import result_text
 from outlast.watch import events
 from outlast.workspace import Workspace
@@ -151,6 +164,60 @@ class Session:
         await self._put(input_id, Cancel(turn, reason, self._clock.now()), f"{turn}")
         return turn
 
+    async def signal(self, name: str, value: object = None, *, id: str | None = None) -> str:  # noqa: A002
+        """Tell whoever waits for `name`, now or later; each signal ends one wait. Returns its id.
+
+        Args:
+            value: JSON, which the wait returns.
+            id: the caller's own; the same id and content again is the same signal.
+
+        Raises:
+            InputConflict: the id was used with another content.
+            BadPayload: the value is not JSON.
+        """
+        input_id = id or new_id("signal")
+        content = canonical([name, value]).decode()
+        await self._put(input_id, Signal(name, value, self._clock.now()), content)
+        return input_id
+
+    async def decide(
+        self,
+        call: int,
+        ruling: Ruling = "done",
+        value: object = None,
+        *,
+        by: str = "",
+        id: str | None = None,  # noqa: A002
+    ) -> str:
+        """Decide about a call that is in doubt, or answer a question. Returns the id of the decision.
+
+        It counts once: about a call that waits for no decision, or no more, it changes nothing.
+
+        Args:
+            ruling: it is `done`, with this result · `run_again` · it `failed`, for this reason.
+            value: JSON, the result or the answer; with `failed` a text.
+            by: who decided, for the log.
+        """
+        input_id = id or new_id("decide")
+        content = canonical([call, ruling, value]).decode()
+        await self._put(input_id, Decision(call, ruling, value, by, self._clock.now()), content)
+        return input_id
+
+    async def retry(self, turn: int | None = None, *, by: str = "", id: str | None = None) -> int:  # noqa: A002
+        """Let a turn that is stuck or diverged go on, its recovery budget whole again. Returns its number.
+
+        Raises:
+            TurnUnknown: no turn is open.
+        """
+        if turn is None:
+            state = await self.state()
+            if state.turn is None:
+                raise TurnUnknown(session=self.id, turn="open")
+            turn = state.turn.turn
+        input_id = id or new_id("retry")
+        await self._put(input_id, Retry(turn, by, self._clock.now()), f"{turn}")
+        return turn
+
     async def follow(self, after: Cursor | str = START) -> AsyncGenerator[Event]:
         """Everything that is shown behind `after`, then whatever comes, without end."""
         cursor = Cursor.parse(after) if isinstance(after, str) else after
@@ -166,7 +233,7 @@ class Session:
         """
         state = await self.state()
         prompts = len(state.queue) + sum(
-            not isinstance(decode_input(unsqueeze(one.body)), Cancel)
+            isinstance(decode_input(unsqueeze(one.body)), Prompt | Steer)
             for one in await self.world.inputs(self.id)
         )
         if not 0 < turn < state.next_turn + prompts:

@@ -8,9 +8,11 @@ import msgspec
 from outlast.records import (
     CallIntent,
     CallOutcome,
+    Decided,
     Payload,
     PromptQueued,
     SessionOpened,
+    SignalKept,
     SteerTaken,
     TurnParked,
     TurnSettled,
@@ -29,6 +31,7 @@ class CallState(msgspec.Struct):
     """Fence of the newest attempt that let it go; 0 when none did."""
     outcome: CallOutcome | None = None
     verdict: Verdict | None = None
+    decided: Decided | None = None
     spent: Usage = Usage()
     """Billed for it so far, void answers included."""
 
@@ -85,6 +88,11 @@ class TurnState(msgspec.Struct):
     usage: Usage = Usage()
     """What its model calls cost so far, void answers included."""
 
+    @property
+    def waits(self) -> bool:
+        """Its newest attempt ended because all that is left to do is wait."""
+        return bool(self.attempts) and self.attempts[-1].ended == "waiting"
+
     def open_calls(self) -> list[CallState]:
         return [call for call in self.calls.values() if call.outcome is None]
 
@@ -103,6 +111,8 @@ class SessionState(msgspec.Struct):
     """The newest attempt, also while no turn is open."""
     queue: list[PromptQueued] = []
     """Prompts that wait in the log, oldest first."""
+    signals: list[SignalKept] = []
+    """Signals that no wait has taken, oldest first."""
     last: TurnSettled | None = None
     cut: TurnState | None = None
     """The newest settled turn, if it was cut short: what its harness had not written down is told from here."""

@@ -4,20 +4,21 @@ Model calls are in `models`, the running of functions in `effects`; here is what
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from outlast.adapter import MAIN, Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult
-from outlast.codec import canonical
+from outlast.adapter import MAIN, Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult, WaitAsk
 from outlast.engine.context import Context
 from outlast.engine.effects import CallIO, run_function
 from outlast.engine.ending import Ending
 from outlast.engine.index import CallIndex
 from outlast.engine.models import ModelCalls
+from outlast.engine.waits import Waits
+from outlast.engine.walk import Walk
 from outlast.errors import TurnStopped
 from outlast.fold import CallState
 from outlast.gate import Point
-from outlast.records import CallIntent, CallOutcome, CallStarted, TurnParked, Usage
+from outlast.records import CallIntent, CallOutcome, CallStarted, Usage
 from outlast.records.events import LiveDelta
 from outlast.recovery import stricter
 from outlast.tool import Tool, result_text
@@ -34,7 +35,9 @@ class AttemptCalls:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.index = CallIndex(context.turn)
-        self._models = ModelCalls(context, self.index)
+        self._walk = Walk(context, self.index)
+        self._models = ModelCalls(context, self.index, self._walk)
+        self.waits = Waits(context, self.index, self._walk)
         self._running: dict[int, tuple[asyncio.Task[None], Ending[ToolResult]]] = {}
         self._offsets: dict[tuple[int, str], int] = {}
         self._results: dict[int, ToolResult] = {}
@@ -51,6 +54,9 @@ class AttemptCalls:
         self, call: int, answer: Mapping[str, Any], asks: Sequence[ToolAsk], usage: Usage | None
     ) -> None:
         await self._models.settle(call, answer, asks, usage)
+
+    async def refuse_model(self, call: int, refusal: Mapping[str, Any], usage: Usage | None = None) -> None:
+        await self._models.refuse(call, refusal, usage)
 
     async def void_model(
         self, call: int, reason: str, usage: Usage | None = None, *, retry_after_s: float = 0.0
@@ -114,18 +120,34 @@ class AttemptCalls:
         if state is not None and state.intent.runs_in == "harness" and state.outcome is None:
             await self.settle(state, result)
 
+    # what a loop waits for, and what it asked of chance
+
+    async def wait(
+        self, ask: WaitAsk, *, lane: str = MAIN, pausing: Callable[[int], None] = lambda _: None
+    ) -> ToolResult:
+        return await self.waits.wait(ask, lane, pausing)
+
+    async def value(self, name: str, make: Callable[[], object], *, lane: str = MAIN) -> Any:
+        return await self.waits.value(name, make, lane)
+
+    def ahead(self, lane: str = MAIN) -> CallIntent | None:
+        state = self.index.ahead(lane)
+        return None if state is None else state.intent
+
+    async def walked(self) -> None:
+        await self._walk.end()
+
     # tools that the worker runs
 
     async def run_tool(
         self, name: str, arguments: Mapping[str, Any], *, harness_id: str = "", lane: str = MAIN
     ) -> ToolResult:
-        state = self.index.of_harness(harness_id) if harness_id else self.index.next_in(lane)
-        if harness_id and state is None:
-            return ToolResult("error", NOT_GRANTED)
+        if harness_id:
+            state = self.index.of_harness(harness_id)
+            return ToolResult("error", NOT_GRANTED) if state is None else await self.finish(state)
+        state = await self._walk.step(lane, "tool", name, dict(arguments))
         if state is None:
             state = await self._intend(name, arguments, lane)
-        elif not harness_id:
-            await self._same(state, name, arguments)
         return await self.finish(state)
 
     async def finish(self, state: CallState) -> ToolResult:
@@ -203,22 +225,11 @@ class AttemptCalls:
         lazy = means.policy == "safe"
         landed = context.append(intent, packer=packer, lazy=lazy)
         state = turn.calls[number]
-        self.index.add(state)
+        self.index.make(state)
         if not lazy:
             await writer.durable(landed)
         await context.gate.cross(Point.AFTER_INTENT, call=number, policy=means.policy)
         return state
-
-    async def _same(self, state: CallState, name: str, arguments: Mapping[str, Any]) -> None:
-        """A loop walked again must make the calls that the log has; else the turn is parked with both sides."""
-        context, intent = self._context, state.intent
-        logged = await context.value(intent.arguments)
-        if intent.name == name and canonical(dict(arguments)) == canonical(logged):
-            return
-        evidence = {"call": intent.call, "logged": [intent.name, logged], "now": [name, dict(arguments)]}
-        await context.write(TurnParked(intent.turn, "diverged", evidence, context.clock.now()))
-        context.stop("diverged")
-        raise TurnStopped("diverged")
 
     async def run(self, state: CallState) -> ToolResult:
         """Run a call of the worker's, whose intent is written, to its outcome. Durable."""

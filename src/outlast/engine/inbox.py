@@ -7,13 +7,27 @@ from typing import Final
 import msgspec
 
 from outlast.adapter import TakenSteer
+from outlast.clock import Clock
 from outlast.codec import Packer, decode_input, unsqueeze
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.batch import patiently
 from outlast.engine.context import Context
+from outlast.engine.rulings import rule
 from outlast.engine.writer import Writer
 from outlast.errors import BlobBroken
-from outlast.records import AnyInput, Cancel, InputDropped, Prompt, PromptQueued, Steer
+from outlast.records import (
+    AnyInput,
+    AnyRecord,
+    Cancel,
+    Decision,
+    InputDropped,
+    Prompt,
+    PromptQueued,
+    Retry,
+    Signal,
+    SignalKept,
+    Steer,
+)
 from outlast.world import Input, Subscription, World
 
 POLL_S: Final = 2.0
@@ -24,9 +38,10 @@ CANCELLED: Final = "cancelled"
 class InboxReader:
     """Handles each unconsumed input of a session once per attempt."""
 
-    def __init__(self, world: World, writer: Writer) -> None:
+    def __init__(self, world: World, writer: Writer, clock: Clock) -> None:
         self._world = world
         self._writer = writer
+        self._clock = clock
         self._seen: set[str] = set()
         self.cancels: list[str] = []
         """Cancels of the open turn; consumed by the commit that settles it."""
@@ -68,7 +83,6 @@ class InboxReader:
     def _handle(
         self, new: Input, value: AnyInput | None, attempt: EngineAttempt | None, context: Context | None
     ) -> None:
-        turn = self._writer.state.turn
         match value:
             case None:
                 self._drop(new, "its content cannot be read")
@@ -78,12 +92,34 @@ class InboxReader:
                 attempt.steers.put(TakenSteer(new.id, value.text))
             case Steer():
                 self._queue(new, value.text, steered=True)
-            case Cancel() if turn is not None and value.turn == turn.turn:
-                self.cancels.append(new.id)
-                if context is not None:
-                    context.stop(CANCELLED)
             case Cancel():
-                self._drop(new, f"turn {value.turn} is not open")
+                self._cancel(new, value, context)
+            case Signal() | Decision() | Retry():
+                self._heard(new, value)
+                if attempt is not None:
+                    attempt.calls.waits.look()
+
+    def _cancel(self, new: Input, value: Cancel, context: Context | None) -> None:
+        turn = self._writer.state.turn
+        if turn is None or value.turn != turn.turn:
+            self._drop(new, f"turn {value.turn} is not open")
+            return
+        self.cancels.append(new.id)
+        if context is not None:
+            context.stop(CANCELLED)
+
+    def _heard(self, new: Input, value: Signal | Decision | Retry) -> None:
+        """What a wait or a parked turn may wait for."""
+        packer, now_s = self._writer.packer(), self._clock.now()
+        if isinstance(value, Signal):
+            payload = packer.payload(value.value, what="the signal's value")
+            ruled: Sequence[AnyRecord] | str = [SignalKept(new.id, value.name, payload, now_s)]
+        else:
+            ruled = rule(self._writer.state, new.id, value, packer, now_s)
+        if isinstance(ruled, str):
+            self._drop(new, ruled)
+        else:
+            self._writer.append(*ruled, packer=packer, consumes=[new.id])
 
     def _decode(self, new: Input) -> AnyInput | None:
         try:

@@ -22,7 +22,7 @@ class CallIndex:
         self._reached: set[int] = set()
         self._lanes: dict[str, str] = {MAIN: MAIN}
         self._made: dict[str, list[int]] = defaultdict(list)
-        """By lane, the tool calls that no answer of a model asked for: those that a loop makes by itself."""
+        """By lane, the calls that a loop makes by itself, in the order in which it does."""
         self._walked: dict[str, int] = defaultdict(int)
         for state in turn.calls.values():
             self.add(state)
@@ -33,7 +33,7 @@ class CallIndex:
         if intent.harness_id:
             self._by_harness[intent.harness_id] = intent.call
         self._by_place[intent.kind, intent.lane, intent.ordinal] = intent.call
-        if intent.kind == "tool" and not intent.harness_id:
+        if intent.runs_in == "worker" and not intent.harness_id:
             self._made[intent.lane].append(intent.call)
         if intent.match:
             self._by_match[intent.lane, intent.match].append(intent.call)
@@ -43,11 +43,23 @@ class CallIndex:
         number = self._by_harness.get(harness_id)
         return None if number is None else self.turn.calls[number]
 
-    def next_in(self, lane: str) -> CallState | None:
-        """The next tool call of a lane that a loop walks again from its beginning; moves on."""
+    def ahead(self, lane: str) -> CallState | None:
+        """The next call of a lane that a loop walks again from its beginning; None beyond what the log has."""
         place, made = self._walked[lane], self._made[lane]
-        self._walked[lane] += 1
         return self.turn.calls[made[place]] if place < len(made) else None
+
+    def go_on(self, lane: str) -> None:
+        """The loop has come to what was ahead."""
+        self._walked[lane] += 1
+
+    def make(self, state: CallState) -> None:
+        """Take in a new intent of the loop's own, which it has come to by making it."""
+        self.add(state)
+        self.go_on(state.intent.lane)
+
+    def left(self) -> list[CallState]:
+        """Calls of loops that were not come to again, of each lane the first."""
+        return [state for lane in self._made if (state := self.ahead(lane)) is not None]
 
     def reached(self, calls: Iterable[int]) -> None:
         """The answers of these calls have reached the harness."""

@@ -9,6 +9,7 @@ import msgspec
 from outlast.adapter import MAIN, Joined, ModelAsk, Opening, Parked, Resolved, Send, Served, ToolAsk
 from outlast.engine.context import Context
 from outlast.engine.index import CallIndex
+from outlast.engine.walk import Walk
 from outlast.fold import CallState
 from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, CallRetracted, Payload, SteerTaken, TurnParked, Usage
@@ -17,9 +18,10 @@ from outlast.records import CallIntent, CallOutcome, CallRetracted, Payload, Ste
 class ModelCalls:
     """Opens and settles the model calls of an attempt (`outlast.adapter.Calls` says what is promised)."""
 
-    def __init__(self, context: Context, index: CallIndex) -> None:
+    def __init__(self, context: Context, index: CallIndex, walk: Walk) -> None:
         self._context = context
         self._index = index
+        self._walk = walk
         self._running: dict[int, asyncio.Future[Mapping[str, Any] | None]] = {}
         self._began: dict[int, float] = {}
 
@@ -27,6 +29,9 @@ class ModelCalls:
         context = self._context
         if context.stopping is not None:
             return Parked(context.stopping)
+        if ask.placed:
+            state = await self._walk.step(ask.lane, "model", ask.model, ask.match)
+            return await self._new(ask, ask.lane) if state is None else await self._known(state)
         unbound = self._index.unbound() if ask.lane != MAIN else []
         lane = self._index.lane(ask.lane, ask.match)
         found = self._index.matching(lane, ask.match)
@@ -43,7 +48,8 @@ class ModelCalls:
         if running is not None:
             return Joined(call, lambda: _wait(running))
         if found.outcome is not None:
-            return Served(call, await self._context.value(found.outcome.result))
+            answer = await self._context.value(found.outcome.result)
+            return Served(call, answer, refused=found.outcome.status != "ok")
         return self._send(call)
 
     def _send(self, call: int) -> Send:
@@ -89,11 +95,11 @@ class ModelCalls:
     async def _new(self, ask: ModelAsk, lane: str) -> Opening:
         context = self._context
         writer, turn = context.writer, context.turn
-        asked_by = ask.asked_by or await self._spawner(lane, ask)
+        asked_by = ask.asked_by or (0 if ask.placed else await self._spawner(lane, ask))
         await context.gate.cross(Point.BEFORE_INTENT, policy="model")
         if context.stopping is not None:
             return Parked(context.stopping)
-        twin = self._index.matching(lane, ask.match)
+        twin = None if ask.placed else self._index.matching(lane, ask.match)
         if twin is not None:  # the same request came again meanwhile, and was faster
             return await self._known(twin)
         packer = writer.packer()
@@ -109,7 +115,7 @@ class ModelCalls:
             policy="safe",
             match=ask.match,
             asked_by=asked_by,
-            runs_in="provider",
+            runs_in="worker" if ask.placed else "provider",
             at_s=context.clock.now(),
         )
         steers = context.take_steers()
@@ -117,7 +123,7 @@ class ModelCalls:
         context.append(
             intent, *taken, packer=packer, consumes=[steer.input for steer in steers], lazy=not steers
         )
-        self._index.add(turn.calls[intent.call])
+        (self._index.make if ask.placed else self._index.add)(turn.calls[intent.call])
         opening = self._send(intent.call)
         if steers:
             await context.gate.cross(Point.STEER_TAKEN, call=intent.call, policy="model")
@@ -184,6 +190,25 @@ class ModelCalls:
         await writer.durable(landed)
         await context.gate.cross(Point.AFTER_OUTCOME, call=call, policy="model")
         self._end(call, answer)
+
+    async def refuse(self, call: int, refusal: Mapping[str, Any], usage: Usage | None) -> None:
+        context, turn = self._context, self._context.turn
+        packer = context.writer.packer()
+        outcome = CallOutcome(
+            call=call,
+            turn=turn.turn,
+            status="error",
+            result=packer.payload(dict(refusal), what="the provider's refusal"),
+            lane=turn.calls[call].intent.lane,
+            usage=usage,
+            duration_s=round(context.clock.elapsed() - self._began.get(call, context.clock.elapsed()), 4),
+            at_s=context.clock.now(),
+        )
+        landed = context.append(outcome, packer=packer)
+        await context.gate.cross(Point.OUTCOME_QUEUED, call=call, policy="model")
+        await context.writer.durable(landed)
+        await context.gate.cross(Point.AFTER_OUTCOME, call=call, policy="model")
+        self._end(call, None)
 
     def _granted(self, ask: ToolAsk, call: int, lane: str, place: int, arguments: Payload) -> CallIntent:
         context = self._context

@@ -38,7 +38,7 @@ def _result(end: TurnResult, packer: Packer) -> tuple[Payload, str]:
 def _close(state: CallState, end: TurnResult | None, packer: Packer, clock: Clock) -> CallOutcome:
     intent = state.intent
     status: OutcomeStatus
-    if intent.kind == "model":
+    if intent.kind != "tool":
         status, text = "cancelled", ""
     elif intent.granted and not state.started:
         status, text = ("cancelled", CANCELLED) if end is None else ("interrupted", NEVER_BEGAN)

@@ -8,18 +8,20 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from outlast.adapter import Agent, TurnResult
+from outlast.adapter import Agent, TurnResult, Waiting
 from outlast.clock import Clock
 from outlast.engine.attempt import EngineAttempt, Surroundings
 from outlast.engine.batch import Batcher, patiently
+from outlast.engine.budget import evidence, used_up
 from outlast.engine.context import Context
 from outlast.engine.effects import as_unicode, described
 from outlast.engine.inbox import CANCELLED, InboxReader, as_prompts
 from outlast.engine.load import load
 from outlast.engine.recover import recover
 from outlast.engine.settle import closing_records
+from outlast.engine.waits import next_end
 from outlast.engine.writer import Writer
 from outlast.errors import (
     AttemptLost,
@@ -48,9 +50,6 @@ STUBBORN_S: Final = 5.0
 """How long an ending attempt waits for tools that do not let themselves be cancelled."""
 HOLD_S: Final = 0.25
 """How often a session that is held through a pause is looked at: a cancel ends the pause, a hand-over too."""
-LOST_TIMES: Final = 20
-"""How many recovery budgets of attempts one turn may lose in all. Progress makes a budget whole again; but a call that
-kills whoever runs it is progress too, once it is said to be in doubt, and a model may ask for it for ever."""
 HANDED_OVER: Final = "handed over"
 
 OpenSurroundings = Callable[[SessionState, Agent], AbstractAsyncContextManager[Surroundings]]
@@ -129,7 +128,7 @@ class _Session:
         self._claim = claim
         self._writer = writer
         self._control = control
-        self._inbox = InboxReader(advancer.world, writer)
+        self._inbox = InboxReader(advancer.world, writer, advancer.clock)
         self._opened_at = 0
         """Number of the commit that opened the turn; 0 of one that another worker opened."""
 
@@ -198,7 +197,7 @@ class _Session:
         context = self._context(agent)
         if self._inbox.cancels:
             return await self._settle(context, None, None)
-        if turn.parked is not None or _used_up(turn, agent):
+        if turn.parked is not None or used_up(turn, agent):
             return await self._leave_parked(turn)
         if resumed and self._claim.proof == "expired":
             await asyncio.sleep(advancer.kill_grace_s)
@@ -222,7 +221,9 @@ class _Session:
             context.stop(HANDED_OVER)
         return context
 
-    async def _advance(self, attempt: EngineAttempt, context: Context) -> TurnResult | OutlastError | None:
+    async def _advance(
+        self, attempt: EngineAttempt, context: Context
+    ) -> TurnResult | Waiting | OutlastError | None:
         """Let the adapter carry the turn until it ends, is stopped or is lost. Nothing of it runs when this returns."""
         loop = asyncio.get_running_loop()
         driver = loop.create_task(self._drive(attempt, context))
@@ -247,7 +248,7 @@ class _Session:
             await attempt.calls.stop(None if handing_over else STUBBORN_S)
             context.closed = True
 
-    async def _drive(self, attempt: EngineAttempt, context: Context) -> TurnResult:
+    async def _drive(self, attempt: EngineAttempt, context: Context) -> TurnResult | Waiting:
         if attempt.resumed:
             await recover(attempt, context)
         else:
@@ -262,7 +263,7 @@ class _Session:
             raise HarnessError(harness="the adapter", reason=described(error)) from error
 
     async def _finish(
-        self, attempt: EngineAttempt, context: Context, end: TurnResult | OutlastError | None
+        self, attempt: EngineAttempt, context: Context, end: TurnResult | Waiting | OutlastError | None
     ) -> bool:
         if self._writer.lost is not None:
             raise self._writer.lost
@@ -270,6 +271,8 @@ class _Session:
             return await self._settle(context, None, attempt)
         if isinstance(end, TurnResult) and context.stopping is None:
             return await self._settle(context, end, attempt)
+        if isinstance(end, Waiting) and context.stopping is None:
+            return await self._suspend(context, attempt)
         if isinstance(end, BadInput) and context.stopping is None:
             return await self._settle(context, TurnResult("failed", error=str(end)), attempt)
         if isinstance(end, OutlastError) and context.stopping is None:
@@ -277,6 +280,24 @@ class _Session:
         if context.stopping == HANDED_OVER:
             now = self._advancer.clock.now()
             await self._writer.write(AttemptEnded(context.turn.turn, "handed_over", at_s=now))
+        return False
+
+    async def _suspend(self, context: Context, attempt: EngineAttempt) -> bool:
+        """All that the turn does is wait: give the session back until one of its waits may end, by time or by input."""
+        turn, now = context.turn, self._advancer.clock.now()
+        if not any(call.intent.kind == "wait" for call in turn.open_calls()):
+            return await self._failed(
+                context, HarnessError(harness="the adapter", reason="it waits for nothing")
+            )
+        self._writer.wake_at_s = next_end(self._writer.state, turn, now)
+        self._writer.asleep = self._writer.wake_at_s is None
+        packer = self._writer.packer()
+        steers = attempt.steers.untaken()
+        records = [AttemptEnded(turn.turn, "waiting", at_s=now), *as_prompts(steers, packer)]
+        self._control.context = None
+        await self._writer.write(
+            *records, packer=packer, consumes=[steer.input for steer in steers], release=True
+        )
         return False
 
     async def _settle(self, context: Context, end: TurnResult | None, attempt: EngineAttempt | None) -> bool:
@@ -309,35 +330,9 @@ class _Session:
         """The turn waits for a person, from now on if its budget is used up. Steers wait behind it, as prompts."""
         if turn.parked is None:
             now = self._advancer.clock.now()
-            await self._writer.write(TurnParked(turn.turn, "stuck", _evidence(turn), now))
+            await self._writer.write(TurnParked(turn.turn, "stuck", evidence(turn), now))
         await self._inbox.read()
         return False
-
-
-def _used_up(turn: TurnState, agent: Agent) -> bool:
-    lost_most = LOST_TIMES * max(1, agent.recovery_budget)
-    return (
-        turn.fruitless > agent.recovery_budget
-        or turn.lost > lost_most
-        or turn.refused > agent.provider_retries
-    )
-
-
-def _evidence(turn: TurnState) -> dict[str, Any]:
-    """Why a turn is stuck: what was tried, and what every attempt found open."""
-    return {
-        "fruitless_attempts": max(0, turn.fruitless),
-        "lost_attempts": turn.lost,
-        "refused_by_provider": turn.refused,
-        "attempts": [
-            {"fence": one.fence, "worker": one.worker, "settled": one.settled, "ended": one.ended}
-            for one in turn.attempts[-8:]
-        ],
-        "open_calls": [
-            {"call": call.intent.call, "name": call.intent.name, "started": call.started}
-            for call in turn.open_calls()
-        ],
-    }
 
 
 def _ending(

@@ -98,6 +98,8 @@ class Writer:
         self._showing: asyncio.Task[None] | None = None
         self.on_lost: Callable[[], None] = lambda: None
         self.wake_at_s: float | None = None
+        self.asleep = False
+        """The turn waits for an input, and for no time."""
         self.unlanded: dict[str, bytes] = {}
         """Blobs that are appended and not yet in the World."""
 
@@ -288,7 +290,7 @@ class Writer:
             turn_open=turn is not None,
             # A prompt that waits in the log is in no inbox any more: without this nothing would wake its session.
             wake_at_s=0.0 if turn is None and state.queue else self.wake_at_s,
-            parked=turn is not None and turn.parked is not None,
+            parked=turn is not None and (turn.parked is not None or self.asleep),
             status=status_of(state),
             snapshot=isinstance(queued.records[0], Snapshot),
             release=queued.release,
@@ -384,6 +386,6 @@ def status_of(state: SessionState) -> str:
         if state.last is None:
             return "new"
         return f"turn {state.last.turn} {state.last.status} · ${state.usage.cost_usd:.4f}"
-    word = turn.parked.why if turn.parked is not None else "open"
+    word = turn.parked.why if turn.parked is not None else "waiting" if turn.waits else "open"
     tries = max(1, len(turn.attempts))
     return f"turn {turn.turn} {word} · attempt {tries} · {len(turn.calls)} calls · ${turn.usage.cost_usd:.4f}"

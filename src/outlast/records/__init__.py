@@ -5,7 +5,7 @@ added, with a default; a tag or a field never changes its meaning. Whatever an o
 raises `FORMAT`, and workers that read less leave such a session alone.
 """
 
-from outlast.records.inputs import AnyInput, Cancel, Prompt, Steer
+from outlast.records.inputs import AnyInput, Cancel, Decision, Prompt, Retry, Signal, Steer
 from outlast.records.kinds import (
     AnyRecord,
     AttemptEnded,
@@ -14,10 +14,12 @@ from outlast.records.kinds import (
     CallOutcome,
     CallRetracted,
     CallStarted,
+    Decided,
     InputDropped,
     Mirrored,
     PromptQueued,
     SessionOpened,
+    SignalKept,
     Snapshot,
     SteerTaken,
     TurnOpened,
@@ -43,12 +45,17 @@ __all__ = [
     "CallRetracted",
     "CallStarted",
     "Cancel",
+    "Decided",
+    "Decision",
     "InputDropped",
     "Mirrored",
     "Payload",
     "Prompt",
     "PromptQueued",
+    "Retry",
     "SessionOpened",
+    "Signal",
+    "SignalKept",
     "Snapshot",
     "Steer",
     "SteerTaken",

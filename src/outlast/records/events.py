@@ -16,10 +16,12 @@ from outlast.records.kinds import (
     CallOutcome,
     CallRetracted,
     CallStarted,
+    Decided,
     InputDropped,
     Mirrored,
     PromptQueued,
     SessionOpened,
+    SignalKept,
     Snapshot,
     SteerTaken,
     TurnOpened,
@@ -40,11 +42,13 @@ EventKind: TypeAlias = Literal[
     "call.settled",
     "call.retracted",
     "call.verdict",
+    "call.decided",
     "call.text",
     "call.thinking",
     "call.output",
     "steer.taken",
     "prompt.queued",
+    "signal.kept",
     "turn.parked",
     "turn.released",
     "turn.settled",
@@ -114,7 +118,7 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
                 record.lane,
                 record.call,
                 record.name,
-                payload=record.arguments if record.kind == "tool" else EMPTY,
+                payload=EMPTY if record.kind == "model" else record.arguments,
                 facts=facts,
                 at_s=record.at_s,
             )
@@ -162,6 +166,26 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             return Event(cursor, "steer.taken", record.turn, fence, call=record.call, text=record.text)
         case PromptQueued():
             return Event(cursor, "prompt.queued", attempt=fence, name=record.input, payload=record.prompt)
+        case SignalKept():
+            return Event(
+                cursor,
+                "signal.kept",
+                attempt=fence,
+                name=record.name,
+                payload=record.value,
+                at_s=record.at_s,
+            )
+        case Decided():
+            return Event(
+                cursor,
+                "call.decided",
+                record.turn,
+                fence,
+                call=record.call,
+                status=record.ruling,
+                text=record.by,
+                at_s=record.at_s,
+            )
         case AttemptEnded():
             return Event(
                 cursor,

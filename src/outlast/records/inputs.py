@@ -1,8 +1,10 @@
 """What comes from outside into the inbox."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
+
+from outlast.records.kinds import Ruling
 
 
 class Prompt(msgspec.Struct, frozen=True, tag="prompt", tag_field="kind", omit_defaults=True):
@@ -28,4 +30,31 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="kind", omit_d
     sent_at_s: float = 0.0
 
 
-AnyInput: TypeAlias = Prompt | Steer | Cancel
+class Signal(msgspec.Struct, frozen=True, tag="signal", tag_field="kind", omit_defaults=True):
+    """What a wait for `name` waits for. One that nobody waits for yet is kept until somebody does."""
+
+    name: str
+    value: Any = None
+    sent_at_s: float = 0.0
+
+
+class Decision(msgspec.Struct, frozen=True, tag="decision", tag_field="kind", omit_defaults=True):
+    """A person's word about a call that is in doubt or asks; about any other call it changes nothing."""
+
+    call: int
+    ruling: Ruling
+    value: Any = None
+    """With `done` the result of the call, with `failed` the text of its error."""
+    by: str = ""
+    sent_at_s: float = 0.0
+
+
+class Retry(msgspec.Struct, frozen=True, tag="retry", tag_field="kind", omit_defaults=True):
+    """Let a turn that is parked go on, its recovery budget whole again."""
+
+    turn: int
+    by: str = ""
+    sent_at_s: float = 0.0
+
+
+AnyInput: TypeAlias = Prompt | Steer | Cancel | Signal | Decision | Retry

@@ -25,10 +25,12 @@ from outlast.records.payload import EMPTY, Payload, Usage
 
 Policy: TypeAlias = Literal["never", "verify", "keyed", "safe"]
 OnDoubt: TypeAlias = Literal["tell", "ask"]
-CallKind: TypeAlias = Literal["model", "tool"]
+CallKind: TypeAlias = Literal["model", "tool", "wait", "value"]
+"""A `wait` lasts until a time, a signal or a person's answer; a `value` is what a loop asked of chance or the clock."""
 RunsIn: TypeAlias = Literal["worker", "harness", "provider"]
 OutcomeStatus: TypeAlias = Literal["ok", "error", "in_doubt", "interrupted", "cancelled"]
 TurnStatus: TypeAlias = Literal["done", "failed", "cancelled"]
+Ruling: TypeAlias = Literal["done", "run_again", "failed"]
 ParkedFor: TypeAlias = Literal["stuck", "diverged", "decision", "signal"]
 
 
@@ -103,6 +105,8 @@ class CallIntent(Record, frozen=True, tag="call_intent"):
     """The model call whose answer asked for it; of a sub-agent's model call, the tool call that began the sub-agent."""
     match: str = ""
     """Of a model call: the canonical hash of the request."""
+    until_s: float = 0.0
+    """Of a wait: Unix time at which it ends by itself; 0 never."""
     at_s: float = 0.0
 
 
@@ -126,6 +130,8 @@ class CallOutcome(Record, frozen=True, tag="call_outcome"):
     usage: Usage | None = None
     duration_s: float = 0.0
     at_s: float = 0.0
+    signal: str = ""
+    """Of a wait: the input of the kept signal that ended it."""
 
 
 class CallRetracted(Record, frozen=True, tag="call_retracted"):
@@ -166,6 +172,26 @@ class PromptQueued(Record, frozen=True, tag="prompt_queued"):
     steered: bool = False
 
 
+class SignalKept(Record, frozen=True, tag="signal_kept"):
+    """A signal waits in the log for a wait that takes it; this commit consumes its input."""
+
+    input: str
+    name: str
+    value: Payload
+    at_s: float = 0.0
+
+
+class Decided(Record, frozen=True, tag="decided"):
+    """A person decided about a call; this commit consumes the input. With `done` and `failed` its outcome follows."""
+
+    turn: int
+    call: int
+    ruling: Ruling
+    input: str
+    by: str = ""
+    at_s: float = 0.0
+
+
 class InputDropped(Record, frozen=True, tag="input_dropped"):
     """An input that changes nothing was consumed: a cancel of another turn, content that nobody can read."""
 
@@ -174,10 +200,10 @@ class InputDropped(Record, frozen=True, tag="input_dropped"):
 
 
 class AttemptEnded(Record, frozen=True, tag="attempt_ended"):
-    """An attempt ended before its turn: harness or model provider failed, or the worker handed the turn over."""
+    """An attempt ended before its turn: harness or model provider failed, the worker handed it over, or all wait."""
 
     turn: int
-    why: Literal["failed", "provider", "handed_over"]
+    why: Literal["failed", "provider", "handed_over", "waiting"]
     error: str = ""
     at_s: float = 0.0
 
@@ -240,6 +266,8 @@ AnyRecord: TypeAlias = (
     | Verdict
     | SteerTaken
     | PromptQueued
+    | SignalKept
+    | Decided
     | InputDropped
     | AttemptEnded
     | Mirrored

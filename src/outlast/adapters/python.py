@@ -1,0 +1,411 @@
+"""A loop of one's own: an asynchronous function that outlast carries over the death of its process.
+
+Recovery runs the function again from its beginning. Every call that it makes through `io` is found in the log by its
+lane and its place there, checked against what the log has, and answered from it; beyond what the log has, it happens.
+So the function must make the same calls each time: what it takes from a clock, from chance or from outside, it takes
+through `io`. A function that does not is parked as `diverged`, with both sides.
+
+While all lanes of a turn wait, nothing of it runs: the worker is given free, for days if it must be.
+"""
+
+import asyncio
+import inspect
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+from outlast.adapter import Attempt, Resolved, Send, Served, ToolResult, TurnResult, WaitAsk, Waiting
+from outlast.calls import MAIN, Joined, Parked
+from outlast.errors import (
+    BadInput,
+    ModelCallFailed,
+    ModelCallRejected,
+    NothingCame,
+    OutlastError,
+    PromptTooLong,
+    ToolError,
+    TurnStopped,
+)
+from outlast.gate import Point
+from outlast.groups import leaves
+from outlast.model import Answer, Message, Model, Request, answer_json, billed, model_ask, read_answer
+from outlast.recovery import Abilities
+from outlast.tool import Tool, result_text
+
+T = TypeVar("T")
+
+LoopFunction: TypeAlias = Callable[["IO", str], Awaitable[object]]
+Job: TypeAlias = Callable[["IO"], Awaitable[T]]
+"""Work for a lane of its own."""
+
+SUSPENDED: Final = "suspended"
+_REFUSALS: Final[Mapping[str, type[ModelCallRejected]]] = {
+    kind.__name__: kind for kind in (ModelCallRejected, PromptTooLong)
+}
+
+
+class LoopFailed(Exception):
+    """A lane ended by `SystemExit`, `KeyboardInterrupt` or a cancellation of its own making."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(_said(cause))
+
+
+class _ProviderFailed(BaseException):
+    """The attempt ends and another asks again: no `except Exception` of the loop's may see it and go another way."""
+
+    def __init__(self, error: ModelCallFailed) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+class _Board:
+    """Which lanes of an attempt wait: when all do, the turn does nothing but wait."""
+
+    def __init__(self) -> None:
+        self._lanes = 1
+        self._waiting = 0
+        self.idle = asyncio.Event()
+        self.closed = False
+        """The attempt is over: a loop that is being taken down does nothing more."""
+
+    def opened(self, lanes: int) -> Callable[[], None]:
+        """A lane has opened others and waits for them.
+
+        Returns what each of them says when it ends; the last lets the lane that opened them go on.
+        """
+        left = lanes
+        self._lanes += lanes
+        self._waiting += 1 if lanes else 0
+        self._judge()
+
+        def ended() -> None:
+            nonlocal left
+            left -= 1
+            self._lanes -= 1
+            self._waiting -= 0 if left else 1
+            self._judge()
+
+        return ended
+
+    def pausing(self, more: int) -> None:
+        """A lane pauses for what it waits for (1), or goes on (-1)."""
+        self._waiting += more
+        self._judge()
+
+    def _judge(self) -> None:
+        if self._lanes == self._waiting:
+            self.idle.set()
+        else:
+            self.idle.clear()
+
+
+class IO:
+    """What a loop does to the world outside, in one lane: calls one after the other. `gather` opens lanes beside it.
+
+    Every method may raise what ends or suspends the turn, a `BaseException` that must not be caught.
+    """
+
+    def __init__(self, attempt: Attempt, board: _Board, lane: str = MAIN) -> None:
+        self._attempt = attempt
+        self._board = board
+        self._lane = lane
+        self._busy = ""
+        self._gathered = 0
+
+    @property
+    def session(self) -> str:
+        """Id of the session."""
+        return self._attempt.session
+
+    @property
+    def turn(self) -> int:
+        """Number of the turn in the session."""
+        return self._attempt.turn.turn
+
+    @property
+    def lane(self) -> str:
+        """Name of this lane."""
+        return self._lane
+
+    async def model(self, model: Model, request: Request | Sequence[Message]) -> Answer:
+        """Ask a model; watchers see its answer as it comes.
+
+        Raises:
+            ModelCallRejected, PromptTooLong: the provider refuses the request for good. Other failures end the attempt,
+                and another asks again later.
+            BadInput: the provider's API cannot express the request.
+        """
+        asked = (
+            request if isinstance(request, Request) else Request(model=model.name, messages=tuple(request))
+        )
+        return await self._alone("model", self._ask(model, asked))
+
+    async def tool(self, tool: Tool | str, /, **arguments: Any) -> Any:
+        """Run a tool of the agent's and return its result.
+
+        Raises:
+            ToolError: it ended as an error, or it is in doubt whether it ran (`status`).
+        """
+        result = await self.result(tool, arguments)
+        if result.status != "ok":
+            raise ToolError(tool=_named(tool), status=result.status, said=result_text(result.value))
+        return result.value
+
+    async def result(self, tool: Tool | str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run a tool of the agent's and return how it ended, whatever that is: for a model to read."""
+        run = self._attempt.calls.run_tool(_named(tool), dict(arguments), lane=self._lane)
+        return await self._alone("tool", run)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for some time; days cost no more than minutes."""
+        await self._wait(WaitAsk("sleep", {}, seconds))
+
+    async def wait_for(self, signal: str, *, timeout_s: float | None = None) -> Any:
+        """Wait for a signal and return its value. One that came before counts; each signal ends one wait.
+
+        Raises:
+            NothingCame: the time was over first.
+        """
+        ended = await self._wait(WaitAsk("signal", {"signal": signal}, timeout_s))
+        if ended.status != "ok":
+            raise NothingCame(what=f"the signal {signal!r}", time=f"{timeout_s or 0.0:g} s")
+        return ended.value
+
+    async def ask(self, question: str, *, choices: Sequence[str] = (), timeout_s: float | None = None) -> Any:
+        """Ask a person and return the answer: the value of a decision about this call.
+
+        Raises:
+            NothingCame: the time was over first.
+            ToolError: the person refused to answer.
+        """
+        about = {"question": question, "choices": list(choices)}
+        ended = await self._wait(WaitAsk("person", about, timeout_s))
+        if ended.status == "interrupted":
+            raise NothingCame(what="an answer", time=f"{timeout_s or 0.0:g} s")
+        if ended.status != "ok":
+            raise ToolError(tool="ask", status=ended.status, said=result_text(ended.value))
+        return ended.value
+
+    async def now(self) -> float:
+        """Unix time when the turn first came here."""
+        return float(await self._value("now", self._attempt.clock.now))
+
+    async def random(self) -> float:
+        """A number from 0 up to 1, the same in every attempt."""
+        return float(await self._value("random", random.SystemRandom().random))
+
+    async def uuid(self) -> str:
+        """A random UUID, the same in every attempt."""
+        return str(await self._value("uuid", lambda: str(uuid.uuid4())))
+
+    async def once(self, name: str, make: Callable[[], object]) -> Any:
+        """What `make` returned when the turn first came here, as JSON: for what is quick and changes nothing."""
+        return await self._value(f"once {name}", make)
+
+    async def patched(self, change: str) -> bool:
+        """Whether the turn goes the way of the code after `change`.
+
+        True in turns that come here first with the new code, and ever after in those; False in turns that had passed
+        here with the old.
+        """
+        name = f"patched {change}"
+        ahead = self._attempt.calls.ahead(self._lane)
+        if ahead is not None and (ahead.kind, ahead.name) != ("value", name):
+            return False
+        return bool(await self._value(name, lambda: True))
+
+    async def gather(self, *jobs: Job[T]) -> list[T]:
+        """Do several things at once, each in a lane of its own; returns what they return, in order.
+
+        All come to their end. The first that failed, in order, then fails the lane that opened them.
+        """
+        return await self._alone("gather", self._gather(jobs))
+
+    async def _gather(self, jobs: Sequence[Job[T]]) -> list[T]:
+        number, self._gathered = self._gathered, self._gathered + 1
+        lanes = [IO(self._attempt, self._board, f"{self._lane}.{number}.{at}") for at in range(len(jobs))]
+        ended = self._board.opened(len(jobs))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                leading = [self._lead(job, io, ended) for job, io in zip(jobs, lanes, strict=True)]
+                running = [tasks.create_task(lead) for lead in leading]
+        except BaseExceptionGroup as group:
+            raise next(leaves(group)) from None
+        results = [task.result() for task in running]
+        for one in results:
+            if isinstance(one, Exception):
+                raise one
+        return cast("list[T]", results)
+
+    async def _lead(self, job: Job[T], io: "IO", ended: Callable[[], None]) -> T | Exception:
+        try:
+            return await job(io)
+        except Exception as error:  # noqa: BLE001 - raised by the lane that gathers, once all have ended
+            return error
+        except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
+            _check_own(error)
+            return LoopFailed(error)
+        finally:
+            ended()
+
+    async def _wait(self, ask: WaitAsk) -> ToolResult:
+        waiting = self._attempt.calls.wait(ask, lane=self._lane, pausing=self._board.pausing)
+        return await self._alone(ask.name, waiting)
+
+    async def _value(self, name: str, make: Callable[[], object]) -> Any:
+        return await self._alone(name, self._attempt.calls.value(name, make, lane=self._lane))
+
+    async def _alone(self, what: str, job: Awaitable[T]) -> T:
+        """Do one thing at a time: two at once in a lane would have no order that recovery could rely on."""
+        if self._busy or self._board.closed:
+            if inspect.iscoroutine(job):
+                job.close()
+            if self._board.closed:
+                raise TurnStopped(SUSPENDED)
+            said = f"The lane {self._lane} was asked for {what} during {self._busy}."
+            raise BadInput(detail=f"{said} Use io.gather to do two things at once.")
+        self._busy = what
+        try:
+            return await job
+        finally:
+            self._busy = ""
+
+    async def _ask(self, model: Model, request: Request) -> Answer:
+        attempt = self._attempt
+        ask = replace(model_ask(request, lane=self._lane), placed=True)
+        match await attempt.calls.open_model(ask):
+            case Served(answer=answer, refused=False):
+                return read_answer(answer)
+            case Served(answer=refusal):
+                raise _refusal(refusal)
+            case Send(call=call):
+                return await self._send(model, request, call)
+            case Parked(why=why):
+                raise TurnStopped(why)
+            case Joined():
+                raise BadInput(detail="a lane makes one model call at a time")
+
+    async def _send(self, model: Model, request: Request, call: int) -> Answer:
+        attempt = self._attempt
+        calls = attempt.calls
+        await attempt.gate.cross(Point.IN_EFFECT, call=call, policy="model")
+        try:
+            answer = await model.ask(request, lambda kind, piece: calls.show(call, kind, piece))
+        except ModelCallFailed as error:
+            await calls.void_model(call, str(error), billed(error), retry_after_s=error.retry_after_s)
+            raise _ProviderFailed(error) from error
+        except ModelCallRejected as error:
+            refusal = {"is": type(error).__name__, "facts": error.facts}
+            await calls.refuse_model(call, refusal, billed(error))
+            raise _refusal(refusal) from error
+        await attempt.gate.cross(Point.AFTER_EFFECT, call=call, policy="model")
+        await calls.settle_model(call, answer_json(answer), (), answer.usage)
+        await attempt.gate.cross(Point.DELIVERED, call=call, policy="model")
+        return answer
+
+
+class Loop:
+    """The adapter of a loop of one's own.
+
+    Args:
+        function: `async def agent(io, prompt)`; what it returns, JSON, is the result of the turn.
+        settings: JSON that a new session records.
+    """
+
+    name = "python"
+
+    def __init__(self, function: LoopFunction, *, settings: Mapping[str, Any] | None = None) -> None:
+        if not inspect.iscoroutinefunction(function):
+            raise BadInput(
+                detail=f"{function!r} is no agent: it must be an `async def` of `io` and the prompt."
+            )
+        self._function = function
+        self._settings = dict(settings or {})
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities()
+
+    def versions(self) -> Mapping[str, str]:
+        return {"outlast": version("outlast")}
+
+    def settings(self) -> Mapping[str, Any]:
+        return self._settings
+
+    def check(self) -> Sequence[str]:
+        return ()
+
+    def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
+        found = tools.get(name)
+        if found is None:
+            return Resolved(name, "worker", "never")
+        return Resolved(name, "worker", found.policy, found.on_doubt, found.key_ttl_s)
+
+    async def advance(self, attempt: Attempt) -> TurnResult | Waiting:
+        board = _Board()
+        ended: TurnResult | Waiting = Waiting()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                walking = tasks.create_task(self._walk(attempt, IO(attempt, board)))
+                idle = tasks.create_task(_until_idle(board))
+                done, _ = await asyncio.wait({walking, idle}, return_when=asyncio.FIRST_COMPLETED)
+                board.closed = True
+                if walking in done and not walking.cancelled() and walking.exception() is None:
+                    ended = walking.result()
+                for task in (walking, idle):
+                    task.cancel()
+        except BaseExceptionGroup as group:
+            if not isinstance(ended, Waiting):
+                return ended
+            failure = next(leaves(group))
+            if isinstance(failure, _ProviderFailed):
+                raise failure.error from None
+            if board.closed and isinstance(failure, TurnStopped) and failure.why == SUSPENDED:
+                return ended
+            raise failure from None
+        finally:
+            board.closed = True
+        return ended
+
+    async def _walk(self, attempt: Attempt, io: IO) -> TurnResult:
+        try:
+            end = TurnResult("done", await self._function(io, attempt.prompt))
+        except Exception as error:  # noqa: BLE001 - the loop's own failure is the end of its turn
+            end = TurnResult("failed", error=_said(error))
+        except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
+            _check_own(error)
+            end = TurnResult("failed", error=_said(error))
+        await attempt.calls.walked()
+        return end
+
+
+async def _until_idle(board: _Board) -> None:
+    while True:
+        await board.idle.wait()
+        await asyncio.sleep(0)  # what is ready to go on at this moment goes on first
+        if board.idle.is_set():
+            return
+
+
+def _named(tool: Tool | str) -> str:
+    return tool if isinstance(tool, str) else tool.name
+
+
+def _refusal(refusal: Mapping[str, Any]) -> ModelCallRejected:
+    kind = _REFUSALS.get(str(refusal.get("is")), ModelCallRejected)
+    return kind(**refusal.get("facts", {}))
+
+
+def _check_own(error: BaseException) -> None:
+    """Raise what comes from outside; what the loop raised itself is its own failure, and must take nothing along."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
+
+
+def _said(error: BaseException) -> str:
+    return str(error) if isinstance(error, OutlastError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,182 @@
+"""What a loop waits for, and what it asked of chance or the clock.
+
+Invariants:
+
+* A wait ends once, by an outcome in the log, whichever of its ends comes first: time, signal, a person's answer.
+* A signal ends one wait: the outcome that takes it takes it out of the state. Of several waits for one name the one
+  that began first gets it.
+* When a wait ends by time is decided when it begins, and stands in its intent.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from outlast.calls import ToolResult, WaitAsk
+from outlast.engine.context import Context
+from outlast.engine.index import CallIndex
+from outlast.engine.walk import Walk
+from outlast.errors import TurnStopped
+from outlast.fold import CallState, SessionState, TurnState
+from outlast.gate import Point
+from outlast.records import CallIntent, CallOutcome, SignalKept
+from outlast.records.kinds import CallKind, OutcomeStatus
+
+LOOK_S: Final = 0.25
+"""How often a wait that is held in the process looks at the clock, which a test may turn."""
+OVERDUE: Final = "The time was over before it came."
+
+
+class Waits:
+    """Waits and values of one attempt (`outlast.adapter.Calls` says what is promised)."""
+
+    def __init__(self, context: Context, index: CallIndex, walk: Walk) -> None:
+        self._context = context
+        self._index = index
+        self._walk = walk
+        self._changed = asyncio.Event()
+
+    def look(self) -> None:
+        """A signal was kept, or a person has answered."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait(self, ask: WaitAsk, lane: str, pausing: Callable[[int], None]) -> ToolResult:
+        state = await self._walk.step(lane, "wait", ask.name, _arguments(ask))
+        if state is None:
+            state = await self._open(ask, lane)
+        while state.outcome is None:
+            if self._context.stopping is not None:
+                raise TurnStopped(self._context.stopping)
+            self._context.check()
+            changed = self._changed
+            ending = await self._ending(state)
+            if ending is not None:
+                await self._settle(state, *ending)
+            else:
+                await self._pause(state, changed, pausing)
+        await self._context.writer.flush()  # whoever wrote the outcome: it is durable before it is used
+        self._context.check()
+        return ToolResult(state.outcome.status, await self._context.value(state.outcome.result))
+
+    async def value(self, name: str, make: Callable[[], object], lane: str) -> Any:
+        state = await self._walk.step(lane, "value", name, {})
+        if state is not None and state.outcome is not None:
+            return await self._context.value(state.outcome.result)
+        if state is None:
+            state = self._intend("value", name, {}, lane, 0.0)
+        value = make()
+        packer = self._context.writer.packer()
+        result = packer.payload(value, what=f"the value {name}")
+        intent = state.intent
+        outcome = CallOutcome(
+            intent.call, intent.turn, "ok", result, intent.lane, at_s=self._context.clock.now()
+        )
+        self._context.append(outcome, packer=packer, lazy=True)
+        return value
+
+    async def _open(self, ask: WaitAsk, lane: str) -> CallState:
+        await self._context.gate.cross(Point.BEFORE_INTENT, policy="wait")
+        if self._context.stopping is not None:
+            raise TurnStopped(self._context.stopping)
+        until_s = 0.0 if ask.for_s is None else self._context.clock.now() + max(0.0, ask.for_s)
+        state = self._intend("wait", ask.name, _arguments(ask), lane, until_s)
+        await self._context.gate.cross(Point.AFTER_INTENT, call=state.intent.call, policy="wait")
+        return state
+
+    def _intend(
+        self, kind: CallKind, name: str, about: Mapping[str, Any], lane: str, until_s: float
+    ) -> CallState:
+        context, turn = self._context, self._context.turn
+        context.check()
+        packer = context.writer.packer()
+        intent = CallIntent(
+            call=context.writer.state.next_call,
+            turn=turn.turn,
+            lane=lane,
+            ordinal=turn.ordinals.get(f"{kind}/{lane}", 0),
+            kind=kind,
+            name=name,
+            arguments=packer.payload(dict(about), what=f"what {name} is about"),
+            policy="safe",
+            until_s=until_s,
+            at_s=context.clock.now(),
+        )
+        context.append(intent, packer=packer, lazy=True)
+        state = turn.calls[intent.call]
+        self._index.make(state)
+        return state
+
+    async def _ending(self, state: CallState) -> tuple[OutcomeStatus, object, str] | None:
+        """How the wait ends, if it does now: status, result, the input of the signal that it takes."""
+        signal = signal_for(self._context.writer.state, self._context.turn, state)
+        if signal is not None:
+            return "ok", await self._context.value(signal.value), signal.input
+        until_s = state.intent.until_s
+        if until_s and self._context.clock.now() >= until_s:
+            return ("ok", None, "") if state.intent.name == "sleep" else ("interrupted", OVERDUE, "")
+        return None
+
+    async def _settle(self, state: CallState, status: OutcomeStatus, value: object, signal: str) -> None:
+        context, intent = self._context, state.intent
+        if state.outcome is not None or (signal and signal not in _kept(context.writer.state)):
+            return  # it ended while the signal's value was read, or another wait was faster
+        packer = context.writer.packer()
+        now = context.clock.now()
+        outcome = CallOutcome(
+            intent.call,
+            intent.turn,
+            status,
+            packer.payload(value, what="what the wait ended with"),
+            intent.lane,
+            duration_s=round(max(0.0, now - intent.at_s), 4),
+            at_s=now,
+            signal=signal,
+        )
+        landed = context.append(outcome, packer=packer)
+        await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy="wait")
+        await context.writer.durable(landed)
+        await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy="wait")
+
+    async def _pause(self, state: CallState, changed: asyncio.Event, pausing: Callable[[int], None]) -> None:
+        pausing(1)
+        try:
+            async with asyncio.timeout(LOOK_S if state.intent.until_s else None):
+                await changed.wait()
+        except TimeoutError:
+            pass
+        finally:
+            pausing(-1)
+
+
+def signal_for(state: SessionState, turn: TurnState, waiting: CallState) -> SignalKept | None:
+    """The kept signal that ends this wait: none while one that began earlier waits for the same."""
+    name = _awaited(waiting)
+    first = next((call for call in turn.open_calls() if name and _awaited(call) == name), None)
+    if first is not waiting:
+        return None
+    return next((signal for signal in state.signals if signal.name == name), None)
+
+
+def next_end(state: SessionState, turn: TurnState, now_s: float) -> float | None:
+    """When a wait of the turn can end, as Unix time; None if only an input can end any."""
+    waits = turn.open_calls()
+    if any(signal_for(state, turn, call) is not None for call in waits):
+        return now_s
+    return min((call.intent.until_s for call in waits if call.intent.until_s), default=None)
+
+
+def _awaited(call: CallState) -> str:
+    """The name of the signal that an open call waits for."""
+    intent = call.intent
+    if intent.kind != "wait" or intent.name != "signal" or intent.arguments.ref:
+        return ""
+    return str(intent.arguments.value().get("signal", ""))
+
+
+def _kept(state: SessionState) -> set[str]:
+    return {signal.input for signal in state.signals}
+
+
+def _arguments(ask: WaitAsk) -> Mapping[str, Any]:
+    return dict(ask.about) if ask.for_s is None else {**ask.about, "for_s": ask.for_s}

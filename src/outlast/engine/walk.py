@@ -1,0 +1,60 @@
+"""A loop that is walked again must make the calls that the log has, each in its place; else both sides are shown."""
+
+from typing import Any
+
+from outlast.codec import canonical
+from outlast.engine.context import Context
+from outlast.engine.index import CallIndex
+from outlast.errors import TurnStopped
+from outlast.fold import CallState
+from outlast.records import CallIntent, TurnParked
+from outlast.records.kinds import CallKind
+
+
+class Walk:
+    """Finds each call that a loop makes in the log, by lane and place, and parks a turn that went another way."""
+
+    def __init__(self, context: Context, index: CallIndex) -> None:
+        self._context = context
+        self._index = index
+
+    async def step(self, lane: str, kind: CallKind, name: str, about: object) -> CallState | None:
+        """The call of the log at this place of the lane; None where the loop goes on anew.
+
+        Args:
+            about: what tells one such call from another: arguments, or the hash of a request.
+
+        Raises:
+            TurnStopped: the log has another call there; the turn is parked as diverged.
+        """
+        state = self._index.ahead(lane)
+        if state is None:
+            return None
+        intent = state.intent
+        if (intent.kind, intent.name) == (kind, name):
+            logged = await self._about(intent)
+            if canonical(about) == canonical(logged):
+                self._index.go_on(lane)
+                return state
+        await self._diverge(state, [kind, name, about])
+        return None
+
+    async def end(self) -> None:
+        """The loop has ended: nothing that the log has may be left.
+
+        Raises:
+            TurnStopped: something is; the turn is parked as diverged.
+        """
+        for state in self._index.left():
+            await self._diverge(state, None)
+
+    async def _about(self, intent: CallIntent) -> Any:
+        return intent.match if intent.kind == "model" else await self._context.value(intent.arguments)
+
+    async def _diverge(self, state: CallState, now: object) -> None:
+        context, intent = self._context, state.intent
+        logged = [intent.kind, intent.name, await self._about(intent)]
+        evidence = {"lane": intent.lane, "call": intent.call, "logged": logged, "now": now}
+        await context.write(TurnParked(intent.turn, "diverged", evidence, context.clock.now()))
+        context.stop("diverged")
+        raise TurnStopped("diverged")
