@@ -178,7 +178,9 @@ def _of_call(
         case CallIntent():
             _intent(state, record)
         case CallStarted():
-            _open_call(state, record.call, record.turn).started = state.fence
+            call = _open_call(state, record.call, record.turn)
+            call.started = state.fence
+            call.decided = None  # a word to run it again is about one run: this
         case CallOutcome():
             _outcome(state, record)
         case CallRetracted():

@@ -32,6 +32,7 @@ class CallState(msgspec.Struct):
     outcome: CallOutcome | None = None
     verdict: Verdict | None = None
     decided: Decided | None = None
+    """What a person decided about it and nobody has acted on."""
     spent: Usage = Usage()
     """Billed for it so far, void answers included."""
 

@@ -19,11 +19,13 @@ from outlast.records import (
     CallOutcome,
     CallRetracted,
     CallStarted,
+    Decided,
     InputDropped,
     Mirrored,
     Payload,
     PromptQueued,
     SessionOpened,
+    SignalKept,
     SteerTaken,
     TurnOpened,
     TurnParked,
@@ -32,7 +34,7 @@ from outlast.records import (
     Usage,
     Verdict,
 )
-from outlast.records.kinds import OnDoubt, OutcomeStatus, Policy
+from outlast.records.kinds import OnDoubt, OutcomeStatus, ParkedFor, Policy, Ruling
 from outlast.world.commit import Commit, Header, make_commit
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -110,10 +112,20 @@ some_payloads = st.sampled_from([inline("text"), inline({"a": [1, None]}), Paylo
 some_usages = st.sampled_from([None, Usage(1, 2, 3, 4, 0.25), Usage(output_tokens=7, cost_usd=1.5)])
 """For logs: what a payload holds is nothing to folding and recovery."""
 
-_here = st.sampled_from(["worker", "harness"])
+_worker = st.just("worker")
+_runs = {
+    "model": st.sampled_from(["provider", "worker"]),
+    "tool": st.sampled_from(["worker", "harness"]),
+    "wait": _worker,
+    "value": _worker,
+}
 _policies = of_type(Policy)
 _on_doubt = of_type(OnDoubt)
 _statuses = of_type(OutcomeStatus)
+_rulings = of_type(Ruling)
+_parked_for = of_type(ParkedFor)
+_ends = st.sampled_from(["failed", "provider", "handed_over", "waiting"])
+_waits = st.sampled_from(["sleep", "signal", "person"])
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -133,6 +145,10 @@ class LogMaker:
     call: int = 0
     prompts: int = 0
     queue: list[PromptQueued] = field(default_factory=list[PromptQueued])
+    said: int = 0
+    """Signals and decisions that came."""
+    signals: list[str] = field(default_factory=list[str])
+    """Inputs of those that wait."""
     lines: dict[str, int] = field(default_factory=dict[str, int])
     fence: int = 0
 
@@ -153,9 +169,9 @@ class LogMaker:
 
     def step(self) -> None:
         """Write one thing that may come next."""
-        anytime = [self.queue_prompt, self.drop, self.mirror, self.take_over]
+        anytime = [self.queue_prompt, self.drop, self.mirror, self.take_over, self.keep_signal]
         in_turn = [self.intent, self.intent, self.steer, self.park, self.settle, self.end_attempt]
-        with_call = [self.outcome, self.outcome, self.start, self.retract, self.verdict]
+        with_call = [self.outcome, self.outcome, self.start, self.retract, self.verdict, self.decide]
         choices: list[Callable[[], None]] = [*anytime]
         choices += [*in_turn, *(with_call if self.calls else [])] if self.open_turn else [self.begin_turn] * 3
         self.draw(st.sampled_from(choices))()
@@ -187,7 +203,7 @@ class LogMaker:
 
     def intent(self) -> None:
         draw = self.draw
-        kind = draw(st.sampled_from(["model", "tool", "tool"]))
+        kind = draw(st.sampled_from(["model", "tool", "tool", "wait", "value"]))
         lane = draw(st.sampled_from(["main", "sub1"]))
         self.call += 1
         place = self.ordinals.get((kind, lane), 0)
@@ -198,16 +214,17 @@ class LogMaker:
             lane=lane,
             ordinal=place,
             kind=kind,
-            name="anything",
+            name=draw(_waits) if kind == "wait" else "anything",
             arguments=draw(some_payloads),
             policy=draw(_policies),
             on_doubt=draw(_on_doubt),
             key="key",
             key_until_s=draw(st.sampled_from([0.0, 50.0, 150.0])),
-            harness_id=draw(st.sampled_from(["", f"toolu_{self.call}"])),
-            runs_in="provider" if kind == "model" else draw(_here),
+            harness_id=draw(st.sampled_from(["", f"toolu_{self.call}"])) if kind == "tool" else "",
+            runs_in=draw(_runs[kind]),
             granted=kind == "tool" and draw(st.booleans()),
             spawns=kind == "tool" and lane == "main" and draw(st.booleans()),
+            until_s=draw(st.sampled_from([0.0, 120.0])) if kind == "wait" else 0.0,
             at_s=draw(st.sampled_from([0.0, 90.0])),
         )
         self.calls[self.call] = intent
@@ -226,7 +243,12 @@ class LogMaker:
         del self.calls[intent.call]
         status = self.draw(_statuses)
         usage = self.draw(some_usages) if intent.kind == "model" else None
-        return CallOutcome(intent.call, self.turn, status, self.draw(some_payloads), usage=usage)
+        signal = ""
+        if intent.kind == "wait" and self.signals and self.draw(st.booleans()):
+            signal = self.signals.pop(self.draw(st.integers(0, len(self.signals) - 1)))
+        return CallOutcome(
+            intent.call, self.turn, status, self.draw(some_payloads), usage=usage, signal=signal
+        )
 
     def retract(self) -> None:
         self.put(CallRetracted(self.some_call().call, self.turn, usage=self.draw(some_usages)))
@@ -238,13 +260,28 @@ class LogMaker:
     def steer(self) -> None:
         self.put(SteerTaken(self.turn, "in-steer", self.call))
 
+    def keep_signal(self) -> None:
+        self.said += 1
+        self.signals.append(f"signal-{self.said}")
+        self.put(
+            SignalKept(self.signals[-1], self.draw(st.sampled_from(["ci", "paid"])), self.draw(some_payloads))
+        )
+
+    def decide(self) -> None:
+        self.said += 1
+        decided = Decided(
+            self.turn, self.some_call().call, self.draw(_rulings), f"decision-{self.said}", "ann"
+        )
+        self.put(decided)
+
     def park(self) -> None:
-        self.put(TurnParked(self.turn, "stuck"))
+        self.put(TurnParked(self.turn, self.draw(_parked_for)))
         if self.draw(st.booleans()):
             self.put(TurnReleased(self.turn, "somebody"))
 
     def end_attempt(self) -> None:
-        self.put(AttemptEnded(self.turn, "failed", "exit status 1"))
+        why = self.draw(_ends)
+        self.put(AttemptEnded(self.turn, why, "exit status 1" if why == "failed" else ""))
 
     def settle(self) -> None:
         outcomes = [self.end(intent) for intent in list(self.calls.values())]

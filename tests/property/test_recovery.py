@@ -11,6 +11,7 @@ from outlast.fold import CallState, TurnState, fold
 from outlast.records import CallIntent, Payload
 from outlast.records.kinds import OnDoubt, Policy
 from outlast.recovery import (
+    DECIDED_AGAIN,
     NEVER_BEGAN,
     NOT_COMPLETED,
     STRICTNESS,
@@ -46,6 +47,16 @@ def _began(call: CallState) -> bool:
     return bool(call.started) or not call.intent.granted
 
 
+def _told_to(call: CallState) -> bool:
+    """A person said that it may run once more."""
+    return call.decided is not None and call.decided.ruling == "run_again"
+
+
+def _calls(turn: TurnState) -> list[CallState]:
+    """The open calls about which recovery decides: to what it waits for a loop comes again by itself."""
+    return [call for call in turn.open_calls() if call.intent.kind in {"model", "tool"}]
+
+
 def _rank(step: Step) -> int:
     """How little a step allows: to run again, to ask and then perhaps to run, neither."""
     return 0 if isinstance(step, AskAgain | Run) else 1 if isinstance(step, Verify) else 2
@@ -65,7 +76,7 @@ def test_every_open_call_has_exactly_one_step_in_order(
 ) -> None:
     turn = _turn(log)
     steps = plan(turn, lambda _: data.draw(declarations), can, NOW_S)
-    assert [step.call for step in steps] == [call.intent.call for call in turn.open_calls()]
+    assert [step.call for step in steps] == [call.intent.call for call in _calls(turn)]
     for step in steps:
         assert isinstance(step, AskAgain) == (turn.calls[step.call].intent.kind == "model")
 
@@ -77,8 +88,10 @@ def test_a_call_that_began_runs_again_only_if_both_policies_allow_it(
     turn = _turn(log)
     for step in plan(turn, lambda _: today, can, NOW_S):
         call = turn.calls[step.call]
-        if isinstance(step, Run) and _began(call):
+        if isinstance(step, Run) and (_began(call) or _told_to(call)):
             assert step.again
+            if _told_to(call):
+                continue
             assert {call.intent.policy, (today or Declared("never")).policy} <= {"safe", "keyed"}
             assert (
                 _key_holds(call.intent, today)
@@ -102,6 +115,9 @@ def test_the_model_is_told_to_call_again_only_where_a_second_call_does_no_harm(
     for step in plan(turn, lambda _: today, can, NOW_S):
         if isinstance(step, Interrupt):
             call = turn.calls[step.call]
+            if _told_to(call):
+                assert step.text == DECIDED_AGAIN
+                continue
             assert step.text == (NOT_COMPLETED if _began(call) else NEVER_BEGAN)
             assert not _began(call) or call.intent.policy == (today or Declared("never")).policy == "safe"
 
@@ -133,7 +149,7 @@ def test_code_of_today_never_makes_recovery_laxer_than_the_record(
     turn = _turn(log)
     for step in plan(turn, lambda _: today, can, NOW_S):
         call = turn.calls[step.call]
-        if call.intent.kind == "tool" and _began(call):
+        if call.intent.kind == "tool" and _began(call) and not _told_to(call):
             assert _rank(step) >= {"safe": 0, "keyed": 0, "verify": 1, "never": 2}[call.intent.policy]
 
 
@@ -145,7 +161,7 @@ def test_a_record_never_makes_recovery_laxer_than_code_of_today(
     policy = (today or Declared("never")).policy
     for step in plan(turn, lambda _: today, Abilities("all"), NOW_S):
         call = turn.calls[step.call]
-        if call.intent.kind == "tool" and _began(call):
+        if call.intent.kind == "tool" and _began(call) and not _told_to(call):
             assert _rank(step) >= {"safe": 0, "keyed": 0, "verify": 1, "never": 2}[policy]
 
 

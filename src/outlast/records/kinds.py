@@ -7,9 +7,10 @@ Order in a log, each an invariant that `outlast.fold` checks:
 * fences never fall, and each has at most one `attempt_opened`;
 * turns and calls are numbered 1, 2, 3 …; ordinals 0, 1, 2 … within turn, lane and kind;
 * `turn_opened` comes while no turn is open; every record with a `turn` names the open one;
-* `call_started`, `verdict`, `call_outcome` and `call_retracted` come after the `call_intent` of their call, and nothing
-  of a call comes after its outcome;
+* `call_started`, `verdict`, `decided`, `call_outcome` and `call_retracted` come after the `call_intent` of their call,
+  and nothing of a call comes after its outcome;
 * `prompt_queued` comes once for each input, and before the turn that it becomes;
+* `signal_kept` comes once for each input, and before the one outcome that takes it;
 * `mirrored` leaves no hole in its file;
 * `turn_settled` leaves no call open: what still was gets its outcome before it, at the latest in the same commit.
 
@@ -182,7 +183,8 @@ class SignalKept(Record, frozen=True, tag="signal_kept"):
 
 
 class Decided(Record, frozen=True, tag="decided"):
-    """A person decided about a call; this commit consumes the input. With `done` and `failed` its outcome follows."""
+    """A person decided about a call; this commit consumes the input. With `done` and `failed` its outcome follows; with
+    `run_again` the next `call_started` is what was decided, and none behind that."""
 
     turn: int
     call: int
