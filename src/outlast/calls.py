@@ -215,6 +215,9 @@ class Calls(Protocol):
         """What `make` returned when the turn first came here: JSON, the same in every attempt.
 
         Durable before any effect that is not `safe` begins.
+
+        Raises:
+            ToolError: `make` failed when the turn first came here.
         """
         ...
 

@@ -17,7 +17,10 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
+import msgspec
+
 from outlast.adapter import Attempt, Resolved, Send, Served, ToolResult, TurnResult, WaitAsk, Waiting
+from outlast.adapters.lanes import SUSPENDED, Board
 from outlast.calls import MAIN, Joined, Parked
 from outlast.errors import (
     BadInput,
@@ -41,7 +44,6 @@ LoopFunction: TypeAlias = Callable[["IO", str], Awaitable[object]]
 Job: TypeAlias = Callable[["IO"], Awaitable[T]]
 """Work for a lane of its own."""
 
-SUSPENDED: Final = "suspended"
 _REFUSALS: Final[Mapping[str, type[ModelCallRejected]]] = {
     kind.__name__: kind for kind in (ModelCallRejected, PromptTooLong)
 }
@@ -54,62 +56,13 @@ class LoopFailed(Exception):
         super().__init__(_said(cause))
 
 
-class _ProviderFailed(BaseException):
-    """The attempt ends and another asks again: no `except Exception` of the loop's may see it and go another way."""
-
-    def __init__(self, error: ModelCallFailed) -> None:
-        self.error = error
-        super().__init__(str(error))
-
-
-class _Board:
-    """Which lanes of an attempt wait: when all do, the turn does nothing but wait."""
-
-    def __init__(self) -> None:
-        self._lanes = 1
-        self._waiting = 0
-        self.idle = asyncio.Event()
-        self.closed = False
-        """The attempt is over: a loop that is being taken down does nothing more."""
-
-    def opened(self, lanes: int) -> Callable[[], None]:
-        """A lane has opened others and waits for them.
-
-        Returns what each of them says when it ends; the last lets the lane that opened them go on.
-        """
-        left = lanes
-        self._lanes += lanes
-        self._waiting += 1 if lanes else 0
-        self._judge()
-
-        def ended() -> None:
-            nonlocal left
-            left -= 1
-            self._lanes -= 1
-            self._waiting -= 0 if left else 1
-            self._judge()
-
-        return ended
-
-    def pausing(self, more: int) -> None:
-        """A lane pauses for what it waits for (1), or goes on (-1)."""
-        self._waiting += more
-        self._judge()
-
-    def _judge(self) -> None:
-        if self._lanes == self._waiting:
-            self.idle.set()
-        else:
-            self.idle.clear()
-
-
 class IO:
     """What a loop does to the world outside, in one lane: calls one after the other. `gather` opens lanes beside it.
 
     Every method may raise what ends or suspends the turn, a `BaseException` that must not be caught.
     """
 
-    def __init__(self, attempt: Attempt, board: _Board, lane: str = MAIN) -> None:
+    def __init__(self, attempt: Attempt, board: Board, lane: str = MAIN) -> None:
         self._attempt = attempt
         self._board = board
         self._lane = lane
@@ -203,7 +156,11 @@ class IO:
         return str(await self._value("uuid", lambda: str(uuid.uuid4())))
 
     async def once(self, name: str, make: Callable[[], object]) -> Any:
-        """What `make` returned when the turn first came here, as JSON: for what is quick and changes nothing."""
+        """What `make` returned when the turn first came here, as JSON: for what is quick and changes nothing.
+
+        Raises:
+            ToolError: it raised something, or returned what is not JSON; the same in every attempt.
+        """
         return await self._value(f"once {name}", make)
 
     async def patched(self, change: str) -> bool:
@@ -262,14 +219,16 @@ class IO:
     async def _alone(self, what: str, job: Awaitable[T]) -> T:
         """Do one thing at a time: two at once in a lane would have no order that recovery could rely on."""
         if self._busy or self._board.closed:
-            if inspect.iscoroutine(job):
-                job.close()
+            _drop(job)
             if self._board.closed:
                 raise TurnStopped(SUSPENDED)
             said = f"The lane {self._lane} was asked for {what} during {self._busy}."
             raise BadInput(detail=f"{said} Use io.gather to do two things at once.")
         self._busy = what
         try:
+            if self._board.failure is not None:
+                _drop(job)
+                await self._board.stand_still()
             return await job
         finally:
             self._busy = ""
@@ -297,12 +256,15 @@ class IO:
             answer = await model.ask(request, lambda kind, piece: calls.show(call, kind, piece))
         except ModelCallFailed as error:
             await calls.void_model(call, str(error), billed(error), retry_after_s=error.retry_after_s)
-            raise _ProviderFailed(error) from error
+            self._board.fail(error)
+            await self._board.stand_still()
         except ModelCallRejected as error:
             refusal = {"is": type(error).__name__, "facts": error.facts}
             await calls.refuse_model(call, refusal, billed(error))
             raise _refusal(refusal) from error
         await attempt.gate.cross(Point.AFTER_EFFECT, call=call, policy="model")
+        # As the log will give it back: what a loop reads must be the same the first time and ever after.
+        answer = msgspec.json.decode(msgspec.json.encode(answer), type=Answer)
         await calls.settle_model(call, answer_json(answer), (), answer.usage)
         await attempt.gate.cross(Point.DELIVERED, call=call, policy="model")
         return answer
@@ -346,32 +308,30 @@ class Loop:
         return Resolved(name, "worker", found.policy, found.on_doubt, found.key_ttl_s)
 
     async def advance(self, attempt: Attempt) -> TurnResult | Waiting:
-        board = _Board()
-        ended: TurnResult | Waiting = Waiting()
+        board = Board()
+        ended: TurnResult | None = None
+        idle = False
         try:
             async with asyncio.TaskGroup() as tasks:
-                walking = tasks.create_task(self._walk(attempt, IO(attempt, board)))
-                idle = tasks.create_task(_until_idle(board))
-                done, _ = await asyncio.wait({walking, idle}, return_when=asyncio.FIRST_COMPLETED)
-                board.closed = True
-                if walking in done and not walking.cancelled() and walking.exception() is None:
-                    ended = walking.result()
-                for task in (walking, idle):
-                    task.cancel()
+                walking = tasks.create_task(self._walk(attempt, IO(attempt, board), board))
+                watching = tasks.create_task(_until_idle(board))
+                try:
+                    await asyncio.wait({walking, watching}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    board.closed = True
+                idle = not walking.done()
+                ended = None if idle else walking.result()
+                walking.cancel()
+                watching.cancel()
         except BaseExceptionGroup as group:
-            if not isinstance(ended, Waiting):
-                return ended
-            failure = next(leaves(group))
-            if isinstance(failure, _ProviderFailed):
-                raise failure.error from None
-            if board.closed and isinstance(failure, TurnStopped) and failure.why == SUSPENDED:
-                return ended
-            raise failure from None
-        finally:
-            board.closed = True
-        return ended
+            failure = next((leaf for leaf in leaves(group) if not _is_taken_down(leaf)), None)
+            if failure is not None or not idle:
+                raise failure or TurnStopped(SUSPENDED) from None
+        if ended is None and board.failure is not None:
+            raise board.failure
+        return ended or Waiting()
 
-    async def _walk(self, attempt: Attempt, io: IO) -> TurnResult:
+    async def _walk(self, attempt: Attempt, io: IO, board: Board) -> TurnResult:
         try:
             end = TurnResult("done", await self._function(io, attempt.prompt))
         except Exception as error:  # noqa: BLE001 - the loop's own failure is the end of its turn
@@ -379,16 +339,28 @@ class Loop:
         except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
             _check_own(error)
             end = TurnResult("failed", error=_said(error))
+        if board.closed:  # it was taken down on its way, whatever it made of that
+            raise TurnStopped(SUSPENDED)
         await attempt.calls.walked()
         return end
 
 
-async def _until_idle(board: _Board) -> None:
+async def _until_idle(board: Board) -> None:
     while True:
         await board.idle.wait()
         await asyncio.sleep(0)  # what is ready to go on at this moment goes on first
         if board.idle.is_set():
             return
+
+
+def _drop(job: Awaitable[object]) -> None:
+    """It will not be awaited."""
+    if inspect.iscoroutine(job):
+        job.close()
+
+
+def _is_taken_down(error: BaseException) -> bool:
+    return isinstance(error, TurnStopped) and error.why == SUSPENDED
 
 
 def _named(tool: Tool | str) -> str:

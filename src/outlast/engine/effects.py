@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+import msgspec
+
 from outlast.adapter import ToolResult
 from outlast.codec import to_json
 from outlast.engine.ending import Ending
@@ -125,12 +127,13 @@ def _stopped_from_outside(error: BaseException) -> bool:
 
 
 def recordable(name: str, value: object) -> ToolResult:
-    """The result of a tool that ran to its end: what it returned, or that this cannot be written down."""
+    """The result of what ran to its end: what it returned, as JSON, or that this cannot be written down."""
     try:
-        to_json(value, what=f"the result of {name}")
+        text = to_json(value, what=f"the result of {name}")
     except BadPayload as error:
         return ToolResult("error", as_unicode(f"{name} ran to its end, but its result is lost. {error}"))
-    return ToolResult("ok", value)
+    # As the log will give it back: whoever reads it must find the same in every attempt.
+    return ToolResult("ok", value if type(value) is str else msgspec.json.decode(text))
 
 
 def described(error: BaseException) -> str:

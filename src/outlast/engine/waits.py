@@ -14,13 +14,15 @@ from typing import Any, Final
 
 from outlast.calls import ToolResult, WaitAsk
 from outlast.engine.context import Context
+from outlast.engine.effects import described, recordable
 from outlast.engine.index import CallIndex
 from outlast.engine.walk import Walk
-from outlast.errors import TurnStopped
+from outlast.errors import ToolError, TurnStopped
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, SignalKept
 from outlast.records.kinds import CallKind, OutcomeStatus
+from outlast.tool import result_text
 
 LOOK_S: Final = 0.25
 """How often a wait that is held in the process looks at the clock, which a test may turn."""
@@ -37,7 +39,7 @@ class Waits:
         self._changed = asyncio.Event()
 
     def look(self) -> None:
-        """A signal was kept, or a person has answered."""
+        """A signal was kept, a person has answered, or a wait has ended."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -46,8 +48,7 @@ class Waits:
         if state is None:
             state = await self._open(ask, lane)
         while state.outcome is None:
-            if self._context.stopping is not None:
-                raise TurnStopped(self._context.stopping)
+            self._may_begin()
             self._context.check()
             changed = self._changed
             ending = await self._ending(state)
@@ -61,24 +62,30 @@ class Waits:
 
     async def value(self, name: str, make: Callable[[], object], lane: str) -> Any:
         state = await self._walk.step(lane, "value", name, {})
-        if state is not None and state.outcome is not None:
-            return await self._context.value(state.outcome.result)
         if state is None:
+            self._may_begin()
             state = self._intend("value", name, {}, lane, 0.0)
-        value = make()
-        packer = self._context.writer.packer()
-        result = packer.payload(value, what=f"the value {name}")
-        intent = state.intent
-        outcome = CallOutcome(
-            intent.call, intent.turn, "ok", result, intent.lane, at_s=self._context.clock.now()
-        )
-        self._context.append(outcome, packer=packer, lazy=True)
-        return value
+        if state.outcome is None:
+            made = _made(name, make)
+            packer, intent = self._context.writer.packer(), state.intent
+            result = packer.payload(made.value, what=f"the value {name}")
+            now = self._context.clock.now()
+            outcome = CallOutcome(intent.call, intent.turn, made.status, result, intent.lane, at_s=now)
+            self._context.append(outcome, packer=packer, lazy=True)
+        else:
+            made = ToolResult(state.outcome.status, await self._context.value(state.outcome.result))
+        if made.status != "ok":
+            raise ToolError(tool=name, status=made.status, said=result_text(made.value))
+        return made.value
+
+    def _may_begin(self) -> None:
+        """Nothing begins in an attempt that is ending."""
+        if self._context.stopping is not None:
+            raise TurnStopped(self._context.stopping)
 
     async def _open(self, ask: WaitAsk, lane: str) -> CallState:
         await self._context.gate.cross(Point.BEFORE_INTENT, policy="wait")
-        if self._context.stopping is not None:
-            raise TurnStopped(self._context.stopping)
+        self._may_begin()
         until_s = 0.0 if ask.for_s is None else self._context.clock.now() + max(0.0, ask.for_s)
         state = self._intend("wait", ask.name, _arguments(ask), lane, until_s)
         await self._context.gate.cross(Point.AFTER_INTENT, call=state.intent.call, policy="wait")
@@ -134,6 +141,7 @@ class Waits:
             signal=signal,
         )
         landed = context.append(outcome, packer=packer)
+        self.look()  # it was in the way of others, perhaps
         await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy="wait")
         await context.writer.durable(landed)
         await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy="wait")
@@ -147,6 +155,14 @@ class Waits:
             pass
         finally:
             pausing(-1)
+
+
+def _made(name: str, make: Callable[[], object]) -> ToolResult:
+    """What `make` returns, as the log will give it back, or how it failed: the same the first time and ever after."""
+    try:
+        return recordable(name, make())
+    except Exception as error:  # noqa: BLE001 - a loop's own function may raise anything; the loop is told
+        return ToolResult("error", described(error))
 
 
 def signal_for(state: SessionState, turn: TurnState, waiting: CallState) -> SignalKept | None:

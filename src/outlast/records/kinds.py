@@ -183,8 +183,11 @@ class SignalKept(Record, frozen=True, tag="signal_kept"):
 
 
 class Decided(Record, frozen=True, tag="decided"):
-    """A person decided about a call; this commit consumes the input. With `done` and `failed` its outcome follows; with
-    `run_again` the next `call_started` is what was decided, and none behind that."""
+    """A person decided about a call; this commit consumes the input.
+
+    With `done` and `failed` its outcome follows; with `run_again` the next `call_started` is what was decided, and none
+    behind that.
+    """
 
     turn: int
     call: int
