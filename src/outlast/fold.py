@@ -205,6 +205,8 @@ def _of_turn(
         case TurnReleased():
             turn = _turn(state, record.turn)
             turn.parked, turn.fruitless, turn.lost, turn.refused = None, 0, 0, 0
+            for call in turn.open_calls():
+                call.cuts = 0
         case TurnSettled():
             _turn_settled(state, record)
         case SteerTaken():
@@ -319,6 +321,9 @@ def _attempt_opened(state: SessionState, record: AttemptOpened) -> None:
 def _attempt_ended(turn: TurnState, record: AttemptEnded) -> None:
     for attempt in turn.attempts[-1:]:
         attempt.ended = record.error or record.why
+    for number in record.cut:
+        if number in turn.calls:
+            turn.calls[number].cuts += 1
     turn.refused += record.why == "provider"
     turn.lost += record.why == "failed"
     if record.why != "failed":

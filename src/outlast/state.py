@@ -33,6 +33,8 @@ class CallState(msgspec.Struct):
     verdict: Verdict | None = None
     decided: Decided | None = None
     """What a person decided about it and nobody has acted on."""
+    cuts: int = 0
+    """How often it was cut off because the time of its worker was over."""
     spent: Usage = Usage()
     """Billed for it so far, void answers included."""
 

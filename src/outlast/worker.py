@@ -20,9 +20,11 @@ from outlast.engine.batch import Batcher
 from outlast.engine.deadlines import Supervision
 from outlast.engine.harness import SupervisedProcesses
 from outlast.engine.keeper import Keeper
+from outlast.engine.peers import Peers
 from outlast.engine.pidns import can_use_pid_namespace
 from outlast.engine.places import is_ours, make_places, places_of
-from outlast.engine.proof import Holder, host_id, prove_dead, sweep_locks, watch_death
+from outlast.engine.proof import Holder, host_id, sweep_locks
+from outlast.engine.term import Term
 from outlast.engine.turn import KILL_GRACE_S, Advancer, Control
 from outlast.errors import WorldUnavailable
 from outlast.fold import SessionState
@@ -38,6 +40,8 @@ CLAIMS_AT_ONCE: Final = 16
 """So many ready sessions are asked for in one round trip, once asking for fewer has shown that there are as many."""
 STOP_S: Final = 10.0
 """How long the end of a worker waits for what does not end."""
+CLOCK_S: Final = 0.25
+"""How often a worker looks how much of its time is left."""
 LOCKS_KEPT_S: Final = 24 * 3600.0
 """How long a lock proves a death: by then every lease of the dead has long run out."""
 
@@ -87,12 +91,13 @@ class Worker:
         self._gateway = gateway
         self._config = config
         self._keeper = keeper
+        self.term = Term(config.clock)
+        """When it must have ended."""
         self._host = host_id()
         self._batcher = Batcher(world)
         self._running: dict[asyncio.Task[None], Control] = {}
-        self._dead: set[str] = set()
-        self._watched: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
+        self._peers = Peers(world, config.locks, self._host, self._wake.set)
         self._draining = asyncio.Event()
         self._pid_namespace: bool | None = None
         self._version = version("outlast")
@@ -129,6 +134,15 @@ class Worker:
         for control in self._running.values():
             control.hand_over()
 
+    def end_in(self, seconds: float, *, reserve_s: float | None = None) -> None:
+        """Be through `seconds` from now, when somebody ends this process. `work` returns in time.
+
+        In the reserve before that nothing is claimed, no model call begins, nor a tool whose time-out does not fit; a
+        turn of which nothing runs any more is handed over. At last everything is.
+        """
+        self.term.end_in(seconds, reserve_s)
+        self._wake.set()
+
     def lose(self, cause: str) -> None:
         """The leases no longer stand, as far as is known: every attempt stops at once."""
         self.lost = True
@@ -142,10 +156,11 @@ class Worker:
         Returns also when the leases were lost, which `lost` then says.
         """
         hints = asyncio.get_running_loop().create_task(self._hear())
+        clock = asyncio.get_running_loop().create_task(self._watch_the_clock())
         try:
             while not self._draining.is_set():
                 self._wake.clear()
-                await self._look_at_peers()
+                await self._peers.look(self.id)
                 await self._sweep()
                 claimed = await self._fill()
                 idle = not claimed and not self._running and not self._trouble and self._swept
@@ -155,7 +170,7 @@ class Worker:
             while self._running:
                 await asyncio.wait(self._running)
         finally:
-            await self._stop([hints, *self._watched.values(), *self._running])
+            await self._stop([hints, clock, *self._peers.watching, *self._running])
 
     async def _stop(self, tasks: list["asyncio.Future[None]"]) -> None:
         for task in tasks:
@@ -197,7 +212,7 @@ class Worker:
             agents=frozenset(self._agents),
             max_format=FORMAT,
             placements=frozenset({"any", f"host:{config.machine}"} if config.machine else {"any"}),
-            dead=frozenset(self._dead),
+            dead=frozenset(self._peers.dead),
             only=config.only,
         )
         versions = {"outlast": self._version}
@@ -265,6 +280,7 @@ class Worker:
             config.gate,
             config.clock,
             kill_grace_s=config.kill_grace_s,
+            term=self.term,
             stands=self._stands,
         )
         log.info("claimed %s at fence %d (%s)", claim.lease.session, claim.lease.fence, claim.proof)
@@ -298,43 +314,20 @@ class Worker:
         except TimeoutError:
             pass
 
+    async def _watch_the_clock(self) -> None:
+        """Claim nothing in the reserve before the end, and hand everything over a moment before it."""
+        while (left_s := self.term.left_s) is None or left_s > self.term.last_s:
+            if self.term.closing:
+                self.drain()
+            rest_s = CLOCK_S if left_s is None else left_s - self.term.last_s
+            await asyncio.sleep(min(CLOCK_S, max(0.001, rest_s)))
+        self.hand_over()
+
     async def _hear(self) -> None:
         async with self._world.subscribe() as hints:
             while True:
                 if await hints.wait(60.0):
                     self._wake.set()
-
-    async def _look_at_peers(self) -> None:
-        """Watch every other worker of this host, so that its death is known at once and proved."""
-        try:
-            rows = await self._world.workers()
-        except WorldUnavailable:
-            return
-        named = {row.worker for row in rows}
-        self._dead &= named
-        for row in rows:
-            if row.worker != self.id and row.worker not in self._watched and row.worker not in self._dead:
-                self._watch(row)
-
-    def _watch(self, row: WorkerRow) -> None:
-        try:
-            holder = Holder.parse(row.holder)
-        except ValueError:
-            return
-        if holder.host != self._host:
-            return
-        if prove_dead(self._config.locks, holder, here=self._host):
-            self._dead.add(row.worker)
-            return
-        task = asyncio.get_running_loop().create_task(self._await_death(row.worker, holder))
-        self._watched[row.worker] = task
-        task.add_done_callback(lambda _: self._watched.pop(row.worker, None))
-
-    async def _await_death(self, worker: str, holder: Holder) -> None:
-        await watch_death(self._config.locks, holder, here=self._host)
-        log.info("worker %s is proved dead", worker)
-        self._dead.add(worker)
-        self._wake.set()
 
 
 @asynccontextmanager

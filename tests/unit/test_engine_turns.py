@@ -11,6 +11,7 @@ import pytest
 from outlast.adapter import Agent, Attempt, TurnResult
 from outlast.adapters.scripted import Scripted
 from outlast.clock import ManualClock
+from outlast.engine.budget import CUT_TIMES
 from outlast.engine.context import Context
 from outlast.engine.turn import CANCELLED, RETRY_S
 from outlast.errors import HarnessError, InputConflict
@@ -221,19 +222,42 @@ async def test_a_hand_over_waits_for_a_tool_that_cannot_be_stopped(world: World)
 
 async def test_handing_over_uses_no_recovery_budget(world: World) -> None:
     held = Held()
-    agent = agent_of([call("hold")], held.tool)
+    agent = replace(agent_of([call("hold")], held.tool), recovery_budget=1)
     session = await opened(world, agent)
-    for number in range(2 * agent.recovery_budget):
-        held.began.clear()
-        desk = Desk(world, name=f"worker-{number}")
-        claim = await claimed(desk, agent)
-        advancing = asyncio.get_running_loop().create_task(desk.advance(claim, agent))
-        await held.began.wait()
-        desk.control.hand_over()
-        await advancing
+    for number in range(CUT_TIMES - 1):
+        await handed_over(world, agent, held, f"worker-{number}")
     held.go.set()
     await Desk(world).work(agent)
     assert (await session.result(1)).value == ["held"]
+
+
+async def test_a_call_that_is_cut_off_again_and_again_is_no_longer_tried(world: World) -> None:
+    held = Held()
+    agent = agent_of([call("hold")], held.tool)
+    session = await opened(world, agent)
+    for number in range(CUT_TIMES):
+        await handed_over(world, agent, held, f"worker-{number}")
+    await Desk(world).work(agent)
+    state = await session.state()
+    assert state.turn is not None
+    assert state.turn.parked is not None
+    assert state.turn.parked.why == "stuck"
+    assert state.turn.parked.evidence["open_calls"][0]["cut_by_a_deadline"] == CUT_TIMES
+    held.go.set()
+    await session.retry()
+    await Desk(world).work(agent)
+    assert (await session.result(1)).value == ["held"]
+
+
+async def handed_over(world: World, agent: Agent, held: Held, name: str) -> None:
+    """A worker begins the call and hands the turn over while it runs."""
+    held.began.clear()
+    desk = Desk(world, name=name)
+    claim = await claimed(desk, agent)
+    advancing = asyncio.get_running_loop().create_task(desk.advance(claim, agent))
+    await held.began.wait()
+    desk.control.hand_over()
+    await advancing
 
 
 async def claimed(desk: Desk, agent: Agent) -> Claim:

@@ -22,6 +22,7 @@ OWNERS = {
     "engine/calls.py": "`stop` cancels and awaits the tools that run, at the end of each attempt",
     "engine/effects.py": "whoever runs the function awaits it, or gives it up when it does not end even if cancelled",
     "engine/harness.py": "the context of the process cancels and awaits it",
+    "engine/peers.py": "`Worker.work` cancels and awaits what watches, in its `finally`",
     "engine/recover.py": "all are awaited, and cancelled when one fails",
     "engine/turn.py": "`_advance` cancels and awaits both, in its `finally`",
     "engine/writer.py": "`flush` waits for what is being shown, and `lose` cancels it",

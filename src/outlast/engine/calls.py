@@ -38,6 +38,7 @@ class AttemptCalls:
         self._walk = Walk(context, self.index)
         self._models = ModelCalls(context, self.index, self._walk)
         self.waits = Waits(context, self.index, self._walk)
+        context.runs = self._runs
         self._running: dict[int, tuple[asyncio.Task[None], Ending[ToolResult]]] = {}
         self._offsets: dict[tuple[int, str], int] = {}
         self._results: dict[int, ToolResult] = {}
@@ -93,6 +94,7 @@ class AttemptCalls:
             refusal = NOT_GRANTED
         if refusal is not None:
             return Deny(refusal)
+        await context.room(None)
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
         await self._start(state)
         await context.gate.cross(Point.AFTER_START, call=intent.call, policy=intent.policy)
@@ -162,6 +164,8 @@ class AttemptCalls:
             if state.outcome is not None:
                 return await self._result(state)
             self._may_begin()
+            tool = self._context.tools.get(state.intent.name)
+            await self._context.room(0.0 if tool is None else tool.timeout_s)
             ending: Ending[ToolResult] = Ending()
             task = asyncio.get_running_loop().create_task(self._run_to(ending, state))
             # A task that is cancelled before its first step does not run at all, and would leave everybody waiting.
@@ -177,6 +181,14 @@ class AttemptCalls:
             raise
         except BaseException as error:  # noqa: BLE001 - handed to everybody who waits
             ending.fail(error)
+
+    def _runs(self) -> bool:
+        """Whether any call of this attempt runs: a model's, the worker's, the harness's."""
+        fence = self._context.writer.lease.fence
+        calls = self._context.turn.open_calls()
+        harness = any(call.started == fence and call.intent.runs_in == "harness" for call in calls)
+        tools = any(not task.done() for task, _ in self._running.values())
+        return harness or tools or self._models.running
 
     async def stop(self, patience_s: float | None) -> bool:
         """Cancel every tool that runs here and wait until they have ended: nothing may run on beneath another worker.
@@ -287,6 +299,7 @@ class AttemptCalls:
         await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
         await context.writer.durable(landed)
         await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy=intent.policy)
+        asyncio.get_running_loop().call_soon(context.eased)
         return result
 
     async def _result(self, state: CallState) -> ToolResult:

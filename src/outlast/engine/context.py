@@ -1,7 +1,8 @@
 """What the parts of one attempt share."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -9,6 +10,7 @@ from outlast.adapter import Adapter, Resolved, TakenSteer
 from outlast.clock import Clock
 from outlast.codec import Packer, unsqueeze
 from outlast.engine.batch import patiently
+from outlast.engine.term import Term
 from outlast.engine.writer import Landing, Writer
 from outlast.errors import AttemptLost, TurnStopped
 from outlast.fold import TurnState
@@ -17,6 +19,8 @@ from outlast.ids import digest
 from outlast.records import AnyRecord, Payload
 from outlast.tool import Tool
 from outlast.world import World
+
+HANDED_OVER: Final = "handed over"
 
 
 class Context:
@@ -40,6 +44,8 @@ class Context:
         self.tools = tools
         self.gate = gate
         self.clock = clock
+        self.term = Term(clock)
+        """When its worker must have ended."""
         self._turn = writer.state.turn
         self.stopping: str | None = None
         """Why the attempt is ending, once it is: nothing new may begin."""
@@ -49,6 +55,10 @@ class Context:
         self.retry_after_s = 0.0
         """How long the provider asked not to be asked again, when it last refused."""
         self._steers: list[TakenSteer] = []
+        self.runs: Callable[[], bool] = lambda: False
+        """Whether any call of this attempt runs."""
+        self._held = 0
+        self._over = asyncio.Event()
 
     @property
     def turn(self) -> TurnState:
@@ -62,7 +72,29 @@ class Context:
         """End the attempt; the first reason stands."""
         if self.stopping is None:
             self.stopping = why
+            self._over.set()
             self.on_stop()
+
+    async def room(self, needs_s: float | None) -> None:
+        """Return if a call that takes up to `needs_s` seconds may begin; where it does not fit, wait for the end.
+
+        Args:
+            needs_s: None when nobody knows.
+
+        Raises:
+            TurnStopped: the attempt is over.
+        """
+        if self.term.fits(needs_s):
+            return
+        self._held += 1
+        self.eased()
+        await self._over.wait()
+        raise TurnStopped(self.stopping or HANDED_OVER)
+
+    def eased(self) -> None:
+        """A call has ended: if others are held back and none runs, there is nothing to stay for."""
+        if self._held and not self.runs():
+            self.stop(HANDED_OVER)
 
     def check(self) -> None:
         """Return if this attempt may still act.

@@ -25,6 +25,11 @@ class ModelCalls:
         self._running: dict[int, asyncio.Future[Mapping[str, Any] | None]] = {}
         self._began: dict[int, float] = {}
 
+    @property
+    def running(self) -> bool:
+        """A provider is being asked."""
+        return bool(self._running)
+
     async def open(self, ask: ModelAsk) -> Opening:
         context = self._context
         if context.stopping is not None:
@@ -50,6 +55,7 @@ class ModelCalls:
         if found.outcome is not None:
             answer = await self._context.value(found.outcome.result)
             return Served(call, answer, refused=found.outcome.status != "ok")
+        await self._context.room(None)
         return self._send(call)
 
     def _send(self, call: int) -> Send:
@@ -95,6 +101,7 @@ class ModelCalls:
     async def _new(self, ask: ModelAsk, lane: str) -> Opening:
         context = self._context
         writer, turn = context.writer, context.turn
+        await context.room(None)
         asked_by = ask.asked_by or (0 if ask.placed else await self._spawner(lane, ask))
         await context.gate.cross(Point.BEFORE_INTENT, policy="model")
         if context.stopping is not None:
@@ -247,6 +254,7 @@ class ModelCalls:
         running = self._running.pop(call, None)
         if running is not None and not running.done():
             running.set_result(answer)
+        asyncio.get_running_loop().call_soon(self._context.eased)
 
 
 async def _wait(running: "asyncio.Future[Mapping[str, Any] | None]") -> Mapping[str, Any] | None:

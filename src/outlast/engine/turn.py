@@ -14,13 +14,14 @@ from outlast.adapter import Agent, TurnResult, Waiting
 from outlast.clock import Clock
 from outlast.engine.attempt import EngineAttempt, Surroundings
 from outlast.engine.batch import Batcher, patiently
-from outlast.engine.budget import evidence, used_up
-from outlast.engine.context import Context
+from outlast.engine.budget import cut_off, evidence, used_up
+from outlast.engine.context import HANDED_OVER, Context
 from outlast.engine.effects import as_unicode, described
 from outlast.engine.inbox import CANCELLED, InboxReader, as_prompts
 from outlast.engine.load import load
 from outlast.engine.recover import recover
 from outlast.engine.settle import closing_records
+from outlast.engine.term import Term
 from outlast.engine.waits import next_end
 from outlast.engine.writer import Writer
 from outlast.errors import (
@@ -50,7 +51,6 @@ STUBBORN_S: Final = 5.0
 """How long an ending attempt waits for tools that do not let themselves be cancelled."""
 HOLD_S: Final = 0.25
 """How often a session that is held through a pause is looked at: a cancel ends the pause, a hand-over too."""
-HANDED_OVER: Final = "handed over"
 
 OpenSurroundings = Callable[[SessionState, Agent], AbstractAsyncContextManager[Surroundings]]
 
@@ -66,6 +66,8 @@ class Advancer:
     gate: Gate
     clock: Clock
     kill_grace_s: float = KILL_GRACE_S
+    term: Term | None = None
+    """When the worker must have ended; None: whenever it is told."""
     stands: Callable[[], bool] = lambda: True
     """Whether this worker's leases are sure to stand now."""
 
@@ -216,6 +218,7 @@ class _Session:
         context = Context(
             advancer.world, self._writer, agent.adapter, tools, gate=advancer.gate, clock=advancer.clock
         )
+        context.term = advancer.term or context.term
         self._control.context = context
         if self._control.draining:
             context.stop(HANDED_OVER)
@@ -278,8 +281,10 @@ class _Session:
         if isinstance(end, OutlastError) and context.stopping is None:
             return await self._failed(context, end)
         if context.stopping == HANDED_OVER:
-            now = self._advancer.clock.now()
-            await self._writer.write(AttemptEnded(context.turn.turn, "handed_over", at_s=now))
+            now, turn = self._advancer.clock.now(), context.turn
+            fence = self._writer.lease.fence
+            cut = tuple(call.intent.call for call in turn.open_calls() if cut_off(call, fence))
+            await self._writer.write(AttemptEnded(turn.turn, "handed_over", at_s=now, cut=cut))
         return False
 
     async def _suspend(self, context: Context, attempt: EngineAttempt) -> bool:

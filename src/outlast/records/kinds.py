@@ -211,6 +211,8 @@ class AttemptEnded(Record, frozen=True, tag="attempt_ended"):
     why: Literal["failed", "provider", "handed_over", "waiting"]
     error: str = ""
     at_s: float = 0.0
+    cut: tuple[int, ...] = ()
+    """Calls that ran when it was handed over, and were cut off."""
 
 
 class Mirrored(Record, frozen=True, tag="mirrored"):
