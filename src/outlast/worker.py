@@ -11,6 +11,7 @@ from typing import Final
 
 import anyio
 import anyio.to_thread
+import msgspec
 
 from outlast.adapter import Agent, Gateway
 from outlast.clock import Clock, SystemClock
@@ -20,10 +21,10 @@ from outlast.engine.batch import Batcher
 from outlast.engine.deadlines import Supervision
 from outlast.engine.harness import SupervisedProcesses
 from outlast.engine.keeper import Keeper
-from outlast.engine.peers import Peers
+from outlast.engine.peers import Peers, forget_locks, retire
 from outlast.engine.pidns import can_use_pid_namespace
 from outlast.engine.places import is_ours, make_places, places_of
-from outlast.engine.proof import Holder, host_id, sweep_locks
+from outlast.engine.proof import Holder, host_id
 from outlast.engine.term import Term
 from outlast.engine.turn import KILL_GRACE_S, Advancer, Control
 from outlast.errors import WorldUnavailable
@@ -42,8 +43,7 @@ STOP_S: Final = 10.0
 """How long the end of a worker waits for what does not end."""
 CLOCK_S: Final = 0.25
 """How often a worker looks how much of its time is left."""
-LOCKS_KEPT_S: Final = 24 * 3600.0
-"""How long a lock proves a death: by then every lease of the dead has long run out."""
+
 
 log = logger("outlast.worker")
 
@@ -75,6 +75,17 @@ class WorkerConfig:
         return self.data / "locks"
 
 
+class Advanced(msgspec.Struct, frozen=True):
+    """How far a worker came in its time."""
+
+    again: bool
+    """There is more to do at once."""
+    wake_at_s: float | None
+    """Unix time at which there will be more to do; None when only an input can bring it about."""
+    status: str
+    """How the session stands, in short."""
+
+
 class Worker:
     """Claims and advances. Open with `open_worker`, then `work`."""
 
@@ -93,6 +104,7 @@ class Worker:
         self._keeper = keeper
         self.term = Term(config.clock)
         """When it must have ended."""
+        self._only = config.only
         self._host = host_id()
         self._batcher = Batcher(world)
         self._running: dict[asyncio.Task[None], Control] = {}
@@ -121,7 +133,7 @@ class Worker:
     @property
     def draining(self) -> bool:
         """It claims nothing more."""
-        return self._draining.is_set()
+        return self._draining.is_set() or self.term.closing
 
     def drain(self) -> None:
         """Claim nothing more; `work` returns when what runs has ended or was handed over."""
@@ -149,6 +161,29 @@ class Worker:
         for control in self._running.values():
             control.lose(cause)
         self.drain()
+
+    async def advance(
+        self, session: str | None = None, *, limit_s: float | None = None, reserve_s: float | None = None
+    ) -> "Advanced":
+        """Carry one session, or whatever is ready, as far as the time allows; the last thing that this worker does.
+
+        Args:
+            limit_s: seconds after which this process may be ended; everything is handed over before.
+            reserve_s: see `end_in`.
+
+        Raises:
+            SessionUnknown, SessionErased, WorldUnavailable
+        """
+        if session is not None:
+            await self._world.get(session)
+            self._only = session
+        if limit_s is not None:
+            self.end_in(limit_s, reserve_s=reserve_s)
+        await self.work(until_idle=True)
+        if session is None:
+            return Advanced(self.draining, None, "")
+        head = await self._world.get(session)
+        return Advanced(head.is_ready(self._config.clock.now()), head.wake_at_s, head.status)
 
     async def work(self, *, until_idle: bool = False) -> None:
         """Claim and advance until drained, or with `until_idle` until nothing is ready.
@@ -183,7 +218,7 @@ class Worker:
     async def _fill(self) -> bool:
         """Claim until nothing is ready or the worker is full. True if anything was claimed."""
         claimed, at_once = 0, 1
-        while (room := self._config.concurrency - len(self._running)) > 0 and not self._draining.is_set():
+        while (room := self._config.concurrency - len(self._running)) > 0 and not self.draining:
             count = min(at_once, room)
             found = await self._claim_several(count)
             claimed += found
@@ -213,7 +248,7 @@ class Worker:
             max_format=FORMAT,
             placements=frozenset({"any", f"host:{config.machine}"} if config.machine else {"any"}),
             dead=frozenset(self._peers.dead),
-            only=config.only,
+            only=self._only,
         )
         versions = {"outlast": self._version}
         for agent in self._agents.values():
@@ -352,35 +387,12 @@ async def open_worker(
         async with keeper:
             worker = Worker(world, agents, gateway, config, keeper)
             found.append(worker)
-            await _forget_locks(world, config.locks)
+            await forget_locks(world, config.locks)
             yield worker
     finally:
         with anyio.move_on_after(STOP_S, shield=True):
-            await anyio.to_thread.run_sync(_retire, world, config.name, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(retire, world, config.name, abandon_on_cancel=True)
             await anyio.to_thread.run_sync(liveness.close, abandon_on_cancel=True)
-
-
-async def _forget_locks(world: World, locks: Path) -> None:
-    """Remove the locks of those who died here long ago; each worker and each attempt leaves one."""
-
-    async def named() -> list[str]:
-        return [row.holder.rpartition("/")[2] for row in await world.workers()]
-
-    try:
-        # The machine's own clock dates files, whatever clock the worker is given.
-        await sweep_locks(locks, older_than_s=LOCKS_KEPT_S, keep=named, clock=SystemClock())
-    except WorldUnavailable:
-        return  # the next worker does it
-
-
-def _retire(world: World, name: str) -> None:
-    handle = world.open_liveness()  # the other one is the keeper's, whose thread may still wait for an answer
-    try:
-        handle.retire(name)
-    except WorldUnavailable:
-        pass  # the row runs out by itself
-    finally:
-        handle.close()
 
 
 def _lose(found: list[Worker], cause: str) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from outlast.adapter import Gateway
 from outlast.clock import SystemClock
+from outlast.engine.peers import LOCKS_KEPT_S
 from outlast.engine.proof import host_id
 from outlast.errors import WorldFull
 from outlast.testing.world_contract.blocks import opened
-from outlast.worker import LOCKS_KEPT_S, WorkerConfig, open_worker
+from outlast.worker import WorkerConfig, open_worker
 from outlast.world import Claim, Commit, Takeover, WorkerOffer, WorkerRow
 from outlast.worlds.memory import MemoryStore, MemoryWorld, open_memory
 from tests.unit.engine_desk import agent_of

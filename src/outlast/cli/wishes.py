@@ -17,4 +17,6 @@ class WorkerWish:
     until_idle: bool
     until_eof: bool
     """Standard input belongs to somebody who watches: when it ends, finish what runs and end."""
+    until_s: float | None = None
+    """Seconds after which this process may be ended."""
     supervision: Supervision | None = None

@@ -9,6 +9,7 @@ import anyio
 import click
 
 from outlast.cli.argv import SELF, worker_argv
+from outlast.cli.durations import DURATION
 from outlast.cli.exits import guarded
 from outlast.cli.lazy import loaded
 from outlast.cli.options import SESSION, Setup, examples, setup_of, shared
@@ -21,10 +22,23 @@ from outlast.ids import new_id
 __all__ = ["work", "worker_argv"]
 
 
-@click.command(epilog=examples("outlast work", "outlast work shop.agents:support --concurrency 4"))
+@click.command(
+    epilog=examples(
+        "outlast work", "outlast work shop.agents:support --concurrency 4", "outlast work --until 14m --once"
+    )
+)
 @click.argument("agents", nargs=-1, metavar="[MODULE:AGENT]...")
 @click.option("--session", "only", type=SESSION, help="Advance this session and no other.")
-@click.option("--until-idle", is_flag=True, help="End when nothing is ready any more.")
+@click.option(
+    "--until-idle", "--once", "until_idle", is_flag=True, help="End when nothing is ready any more."
+)
+@click.option(
+    "--until",
+    "until_s",
+    type=DURATION,
+    metavar="TIME",
+    help="Be through in this time (840s, 14m): what does not fit is handed over.",
+)
 @click.option(
     "--concurrency", type=click.IntRange(1, 1000), help="Sessions at once, in place of the setting."
 )
@@ -35,6 +49,7 @@ def work(
     agents: tuple[str, ...],
     only: str | None,
     until_idle: bool,
+    until_s: float | None,
     concurrency: int | None,
     name: str,
     until_eof: bool,
@@ -47,10 +62,10 @@ def work(
     any machine that reaches the World; one that is killed is followed by another. With `--json` the first line tells
     the worker's id and process.
 
-    On SIGTERM it claims nothing more, lets turns go on for `drain_s` seconds, then hands them over; on a second one,
-    and on Ctrl-C, it hands over at once. Handing over costs no finished call.
+    On SIGTERM it claims nothing more, lets turns go on, and is through within `drain_s` seconds: what does not end in
+    time is handed over. On a second one, and on Ctrl-C, it hands over at once. Handing over costs no finished call.
     """
-    wish = WorkerWish(agents, only, name, concurrency, until_idle, until_eof)
+    wish = WorkerWish(agents, only, name, concurrency, until_idle, until_eof, until_s)
 
     def body() -> int:
         supervision = claim_supervision(os.environ)

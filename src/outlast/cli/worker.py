@@ -55,6 +55,8 @@ async def _work(
             tasks.start_soon(_listen, worker, signals, setup.settings.drain_s)
             if wish.until_eof:
                 tasks.start_soon(_drain_at_eof, worker)
+            if wish.until_s is not None:
+                worker.end_in(wish.until_s)
             await worker.work(until_idle=wish.until_idle)
             tasks.cancel_scope.cancel()
     return Exit.UNAVAILABLE if worker.lost else Exit.OK
@@ -83,6 +85,7 @@ async def _listen(worker: Worker, signals: AsyncIterator[signal.Signals], drain_
     first = await anext(signals)
     if first == signal.SIGTERM:
         worker.drain()
+        worker.end_in(drain_s)
         if worker.running:
             said = f"outlast: draining, {worker.running} running, for {drain_s:g} s; once more hands over"
             click.echo(said, err=True)

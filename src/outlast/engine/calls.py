@@ -148,9 +148,11 @@ class AttemptCalls:
             state = self.index.of_harness(harness_id)
             return ToolResult("error", NOT_GRANTED) if state is None else await self.finish(state)
         state = await self._walk.step(lane, "tool", name, dict(arguments))
-        if state is None:
-            state = await self._intend(name, arguments, lane)
-        return await self.finish(state)
+        if state is not None:
+            return await self.finish(state)
+        # Before the intent: one that is written and held back could not be told from one that ran.
+        await self._context.room(self._needs_s(name))
+        return await self._begin(await self._intend(name, arguments, lane))
 
     async def finish(self, state: CallState) -> ToolResult:
         """The result of a call of the worker's: from the log, of the run that is under way, or of one begun now.
@@ -160,12 +162,23 @@ class AttemptCalls:
         running = self._running.get(
             state.intent.call
         )  # first: an outcome that is not durable yet must not be used
+        if running is not None:
+            return await running[1].wait()
+        if state.outcome is not None:
+            return await self._result(state)
+        await self._context.room(self._needs_s(state.intent.name))
+        return await self._begin(state)
+
+    def _needs_s(self, name: str) -> float:
+        """Seconds that a call of a tool may take."""
+        tool = self._context.tools.get(name)
+        return 0.0 if tool is None else tool.timeout_s
+
+    async def _begin(self, state: CallState) -> ToolResult:
+        """The result of a call that is begun now, or was meanwhile."""
+        running = self._running.get(state.intent.call)
         if running is None:
-            if state.outcome is not None:
-                return await self._result(state)
             self._may_begin()
-            tool = self._context.tools.get(state.intent.name)
-            await self._context.room(0.0 if tool is None else tool.timeout_s)
             ending: Ending[ToolResult] = Ending()
             task = asyncio.get_running_loop().create_task(self._run_to(ending, state))
             # A task that is cancelled before its first step does not run at all, and would leave everybody waiting.

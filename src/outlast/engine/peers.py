@@ -3,11 +3,16 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
-from outlast.engine.proof import Holder, prove_dead, watch_death
+from outlast.clock import SystemClock
+from outlast.engine.proof import Holder, prove_dead, sweep_locks, watch_death
 from outlast.errors import WorldUnavailable
 from outlast.logs import logger
 from outlast.world import WorkerRow, World
+
+LOCKS_KEPT_S: Final = 24 * 3600.0
+"""How long a lock proves a death: by then every lease of the dead has long run out."""
 
 log = logger("outlast.worker")
 
@@ -62,3 +67,27 @@ class Peers:
         log.info("worker %s is proved dead", worker)
         self.dead.add(worker)
         self._news()
+
+
+async def forget_locks(world: World, locks: Path) -> None:
+    """Remove the locks of those who died here long ago; each worker and each attempt leaves one."""
+
+    async def named() -> list[str]:
+        return [row.holder.rpartition("/")[2] for row in await world.workers()]
+
+    try:
+        # The machine's own clock dates files, whatever clock the worker is given.
+        await sweep_locks(locks, older_than_s=LOCKS_KEPT_S, keep=named, clock=SystemClock())
+    except WorldUnavailable:
+        return  # the next worker does it
+
+
+def retire(world: World, name: str) -> None:
+    """Give up the row of a worker, and its leases with it."""
+    handle = world.open_liveness()  # the other one is the keeper's, whose thread may still wait for an answer
+    try:
+        handle.retire(name)
+    except WorldUnavailable:
+        pass  # the row runs out by itself
+    finally:
+        handle.close()

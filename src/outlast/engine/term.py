@@ -29,10 +29,14 @@ class Term:
     reserve_s: float = RESERVE_S
 
     def end_in(self, seconds: float, reserve_s: float | None = None) -> None:
-        """It ends `seconds` from now; of two ends the earlier counts."""
+        """It ends `seconds` from now; of two ends the earlier counts.
+
+        The reserve is `RESERVE_S`, and a quarter of a time that is short.
+        """
         end_s = self.clock.elapsed() + seconds
-        self.end_s = end_s if self.end_s is None else min(end_s, self.end_s)
-        self.reserve_s = self.reserve_s if reserve_s is None else reserve_s
+        if self.end_s is None or end_s < self.end_s:
+            self.end_s = end_s
+            self.reserve_s = min(RESERVE_S, seconds / 4) if reserve_s is None else reserve_s
 
     @property
     def left_s(self) -> float | None:

@@ -37,6 +37,13 @@ class SessionHead:
     """When its newest commit landed or its newest input arrived."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    def is_ready(self, now_s: float) -> bool:
+        """Whether a worker has something to do for it at this Unix time, were it free."""
+        if self.waiting_inputs:
+            return True
+        due = self.wake_at_s is not None and self.wake_at_s <= now_s
+        return due or (self.turn_open and not self.parked and self.wake_at_s is None)
+
 
 @dataclass(frozen=True, slots=True)
 class Page:

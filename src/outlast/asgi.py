@@ -1,0 +1,119 @@
+"""A route that advances sessions, for where processes live for a request only.
+
+    from starlette.applications import Starlette
+    from outlast.asgi import advance_route
+
+    app = Starlette(routes=[advance_route(agents=[support], token=…, limit_s=50, waker=HttpWaker(…))])
+
+Each request is a worker of its own, which is through in time: it claims, advances, hands over what does not fit, and
+holds nothing when it answers. A process that is frozen between requests freezes no lease with it.
+"""
+
+import hmac
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from outlast.adapter import Agent, Gateway
+from outlast.errors import BadInput, NotFound, OutlastError, SessionErased, WorldUnavailable
+from outlast.opening import open_world
+from outlast.settings import read_settings
+from outlast.waker import Waker
+from outlast.worker import WorkerConfig, open_worker
+from outlast.world import World
+
+BODY_BYTES: Final = 16 * 1024
+
+
+class _Asked(msgspec.Struct):
+    """The body of a request: all of it may be missing."""
+
+    session: str = ""
+    """Advance this one; empty: whatever is ready, a sweep."""
+    tenant: str = "default"
+
+
+def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
+    agents: Sequence[Agent],
+    *,
+    token: str,
+    limit_s: float,
+    path: str = "/outlast/advance",
+    world: Callable[[], AbstractAsyncContextManager[World]] = open_world,
+    gateway: Callable[[], AbstractAsyncContextManager[Gateway]] | None = None,
+    waker: Waker | None = None,
+    data: Path | None = None,
+) -> Route:
+    """A route to mount in Starlette or FastAPI: `POST {"session": …}` advances one session, `POST {}` what is ready.
+
+    It answers `{"again": …, "wake_at_s": …, "status": …}`: whether there is more to do at once, when there will be
+    (Unix time, or null), and how the session stands. With `waker`, whoever is to go on is woken before it answers.
+
+    Args:
+        token: who calls must send `authorization: Bearer <token>`.
+        limit_s: seconds after which the process may be ended: everything is handed over before.
+        world: opens the World, for each request anew.
+        gateway: opens the gateway that agent programs need; a loop of one's own needs none.
+        data: directory of homes, workspaces and locks; by default that of the settings.
+    """
+    named = {agent.name: agent for agent in agents}
+    if not token or limit_s <= 0:
+        raise BadInput(detail="advance_route needs a token, and some time (limit_s).")
+
+    async def advance(request: Request) -> Response:
+        if not _may(request, token):
+            return _answer(401, {"error": "The bearer token is missing or wrong."})
+        try:
+            asked = msgspec.json.decode(await _body(request) or b"{}", type=_Asked)
+        except msgspec.MsgspecError as error:
+            return _answer(400, {"error": f"The body is no request to advance: {error}"})
+        config = WorkerConfig(data or read_settings().data, only=asked.session or None)
+        try:
+            async with world() as whole:
+                store = whole.for_tenant(asked.tenant)
+                opened = nullcontext(cast("Gateway", None)) if gateway is None else gateway()
+                async with opened as doors, open_worker(store, named, doors, config) as worker:
+                    left = await worker.advance(asked.session or None, limit_s=limit_s)
+                if left.again and waker is not None and asked.session:
+                    await waker.wake(asked.tenant, asked.session)
+        except OutlastError as error:
+            return _answer(_status(error), {"error": str(error)})
+        return _answer(200, msgspec.structs.asdict(left))
+
+    return Route(path, advance, methods=["POST"])
+
+
+def _may(request: Request, token: str) -> bool:
+    given = request.headers.get("authorization", "")
+    return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BODY_BYTES:
+            return b"too long"
+    return body
+
+
+def _status(error: OutlastError) -> int:
+    match error:
+        case NotFound() | SessionErased():
+            return 404
+        case BadInput():
+            return 400
+        case WorldUnavailable():
+            return 503
+        case _:
+            return 500
+
+
+def _answer(status: int, value: object) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
