@@ -33,6 +33,7 @@ from outlast.clock import Clock
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Gate
 from outlast.recovery import Abilities, Step
+from outlast.rules import Rule
 from outlast.tool import Tool
 from outlast.workspace import Workspace
 
@@ -326,6 +327,8 @@ class Agent:
     name: str
     adapter: Adapter
     tools: Sequence[Tool] = ()
+    rules: Sequence[Rule] = ()
+    """Which tool calls may run, the harness's own included; the strictest that fits decides."""
     workspace: Workspace | None = None
     """None: sessions say where they work (`local(cwd)`)."""
     recovery_budget: int = 5

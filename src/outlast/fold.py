@@ -189,6 +189,8 @@ def _of_call(
             _open_call(state, record.call, record.turn).verdict = record
         case Decided():
             _open_call(state, record.call, record.turn).decided = record
+            if record.ruling == "allow":
+                _turn(state, record.turn).allowed.append(record.call)
 
 
 def _of_turn(

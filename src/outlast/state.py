@@ -84,6 +84,8 @@ class TurnState(msgspec.Struct):
     refused: int = 0
     """Attempts that the model provider ended since then."""
     parked: TurnParked | None = None
+    allowed: list[int] = []
+    """Calls that a person has allowed."""
     ordinals: dict[str, int] = {}
     """Next ordinal by `kind/lane`."""
     steers: list[SteerTaken] = []

@@ -13,6 +13,7 @@ from outlast.engine.effects import CallIO, run_function
 from outlast.engine.ending import Ending
 from outlast.engine.index import CallIndex
 from outlast.engine.models import ModelCalls
+from outlast.engine.permits import Permits
 from outlast.engine.waits import Waits
 from outlast.engine.walk import Walk
 from outlast.errors import TurnStopped
@@ -21,6 +22,7 @@ from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, CallStarted, Usage
 from outlast.records.events import LiveDelta
 from outlast.recovery import stricter
+from outlast.rules import judge
 from outlast.tool import Tool, result_text
 
 NOT_GRANTED = "This call was not granted: the log holds no answer that asks for it. It did not run."
@@ -39,6 +41,7 @@ class AttemptCalls:
         self._models = ModelCalls(context, self.index, self._walk)
         self.waits = Waits(context, self.index, self._walk)
         context.runs = self._runs
+        self._permits = Permits(context)
         self._running: dict[int, tuple[asyncio.Task[None], Ending[ToolResult]]] = {}
         self._offsets: dict[tuple[int, str], int] = {}
         self._results: dict[int, ToolResult] = {}
@@ -94,11 +97,19 @@ class AttemptCalls:
             refusal = NOT_GRANTED
         if refusal is not None:
             return Deny(refusal)
+        return await self._let(state) or Let(intent.call, arguments)
+
+    async def _let(self, state: CallState) -> Deny | None:
+        """Write that the harness may run a call; or say why it must not."""
+        context, intent = self._context, state.intent
+        denied = await self._permits.refusal(state)
+        if denied is not None:
+            return Deny(result_text((await self.settle(state, denied)).value), settled=True)
         await context.room(None)
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
         await self._start(state)
         await context.gate.cross(Point.AFTER_START, call=intent.call, policy=intent.policy)
-        return Let(intent.call, arguments)
+        return None
 
     def _refusal(self, state: CallState) -> str | None:
         fence = self._context.writer.lease.fence
@@ -150,6 +161,8 @@ class AttemptCalls:
         state = await self._walk.step(lane, "tool", name, dict(arguments))
         if state is not None:
             return await self.finish(state)
+        if judge(self._context.rules, name, arguments).word != "allow":
+            return await self.finish(await self._intend(name, arguments, lane, granted=True))
         # Before the intent: one that is written and held back could not be told from one that ran.
         await self._context.room(self._needs_s(name))
         return await self._begin(await self._intend(name, arguments, lane))
@@ -166,6 +179,9 @@ class AttemptCalls:
             return await running[1].wait()
         if state.outcome is not None:
             return await self._result(state)
+        denied = await self._permits.refusal(state)
+        if denied is not None and state.outcome is None:
+            return await self.settle(state, denied)
         await self._context.room(self._needs_s(state.intent.name))
         return await self._begin(state)
 
@@ -225,8 +241,13 @@ class AttemptCalls:
             raise TurnStopped(self._context.stopping)
         self._context.check()
 
-    async def _intend(self, name: str, arguments: Mapping[str, Any], lane: str) -> CallState:
-        """Write the intent of a call that nobody granted beforehand; durable unless `safe`."""
+    async def _intend(
+        self, name: str, arguments: Mapping[str, Any], lane: str, *, granted: bool = False
+    ) -> CallState:
+        """Write the intent of a call that no answer of a model asked for; durable unless `safe`.
+
+        One that is `granted` does not begin with it, but with a `call_started`.
+        """
         context, writer, turn = self._context, self._context.writer, self._context.turn
         means = context.resolve(name, arguments)
         await context.gate.cross(Point.BEFORE_INTENT, policy=means.policy)
@@ -245,6 +266,7 @@ class AttemptCalls:
             on_doubt=means.on_doubt,
             key="" if means.policy == "safe" else context.key_of(number),
             key_until_s=context.clock.now() + means.key_ttl_s if means.key_ttl_s else 0.0,
+            granted=granted,
             at_s=context.clock.now(),
         )
         lazy = means.policy == "safe"

@@ -17,6 +17,7 @@ from outlast.fold import TurnState
 from outlast.gate import Gate
 from outlast.ids import digest
 from outlast.records import AnyRecord, Payload
+from outlast.rules import Rule
 from outlast.tool import Tool
 from outlast.world import World
 
@@ -57,8 +58,11 @@ class Context:
         self._steers: list[TakenSteer] = []
         self.runs: Callable[[], bool] = lambda: False
         """Whether any call of this attempt runs."""
+        self.rules: Sequence[Rule] = ()
+        """What may run, of the agent's own saying."""
         self._held = 0
         self._over = asyncio.Event()
+        self._rest = asyncio.Event()
 
     @property
     def turn(self) -> TurnState:
@@ -73,6 +77,7 @@ class Context:
         if self.stopping is None:
             self.stopping = why
             self._over.set()
+            self._rest.set()
             self.on_stop()
 
     async def room(self, needs_s: float | None) -> None:
@@ -93,8 +98,16 @@ class Context:
 
     def eased(self) -> None:
         """A call has ended: if others are held back and none runs, there is nothing to stay for."""
-        if self._held and not self.runs():
-            self.stop(HANDED_OVER)
+        if not self.runs():
+            self._rest.set()
+            if self._held:
+                self.stop(HANDED_OVER)
+
+    async def rest(self) -> None:
+        """Return when no call of this attempt runs, or it is over."""
+        while self.stopping is None and self.runs():
+            self._rest.clear()
+            await self._rest.wait()
 
     def check(self) -> None:
         """Return if this attempt may still act.

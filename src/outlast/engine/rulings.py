@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from outlast.codec import Packer
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.records import AnyRecord, CallOutcome, Decided, Decision, Retry, TurnReleased
+from outlast.records.kinds import Ruling
 
 FAILED = "A person decided that this call failed."
+NOT_ALLOWED = "A person did not allow this call. It did not run."
 
 
 def rule(
@@ -25,15 +27,15 @@ def rule(
     if isinstance(word, Retry):
         return _retry(turn, word)
     call = turn.calls.get(word.call)
-    if call is None or not _waits(turn, call):
+    wanted = set() if call is None else _wanted(turn, call)
+    if call is None or not wanted:
         return f"call {word.call} does not wait for a decision"
-    decided = Decided(turn.turn, word.call, word.ruling, input_id, word.by, now_s)
-    records: list[AnyRecord] = [decided]
-    if word.ruling != "run_again":
+    if word.ruling not in wanted:
+        return f"call {word.call} waits for one of {', '.join(sorted(wanted))}, not for {word.ruling}"
+    records: list[AnyRecord] = [Decided(turn.turn, word.call, word.ruling, input_id, word.by, now_s)]
+    if word.ruling not in {"run_again", "allow"}:
         records.append(_outcome(call, word, packer, now_s))
-    elif call.intent.kind == "wait":
-        return f"call {word.call} is a question: it is answered, not run again"
-    left = [other for other in _in_doubt(turn) if other is not call]
+    left = [other for other in _undecided(turn) if other is not call]
     if turn.parked is not None and turn.parked.why == "decision" and not left:
         records.append(TurnReleased(turn.turn, word.by))
     return records
@@ -42,27 +44,33 @@ def rule(
 def _retry(turn: TurnState, word: Retry) -> Sequence[AnyRecord] | str:
     if turn.turn != word.turn or turn.parked is None:
         return f"turn {word.turn} is not parked"
-    if _in_doubt(turn):
+    if _undecided(turn):
         return f"turn {word.turn} waits for a decision about its calls"
     return [TurnReleased(turn.turn, word.by)]
 
 
-def _waits(turn: TurnState, call: CallState) -> bool:
-    asks = call.open and call.intent.kind == "wait" and call.intent.name == "person"
-    return asks or call in _in_doubt(turn)
+def _wanted(turn: TurnState, call: CallState) -> set[Ruling]:
+    """What a person may say about a call; nothing if it waits for no word."""
+    if call.open and call.intent.kind == "wait" and call.intent.name == "person":
+        return {"done", "failed"}
+    if call not in _undecided(turn) or turn.parked is None:
+        return set()
+    asks = call.intent.call in turn.parked.evidence.get("asks", ())
+    return {"allow", "deny"} if asks else {"done", "run_again", "failed"}
 
 
-def _in_doubt(turn: TurnState) -> list[CallState]:
+def _undecided(turn: TurnState) -> list[CallState]:
     """The calls that the turn is parked for and nobody has decided about."""
     if turn.parked is None or turn.parked.why != "decision":
         return []
-    named = {int(call) for call in turn.parked.evidence.get("in_doubt", ())}
+    evidence = turn.parked.evidence
+    named = {int(call) for call in (*evidence.get("in_doubt", ()), *evidence.get("asks", ()))}
     return [call for call in turn.open_calls() if call.intent.call in named and call.decided is None]
 
 
 def _outcome(call: CallState, word: Decision, packer: Packer, now_s: float) -> CallOutcome:
     intent = call.intent
     done = word.ruling == "done"
-    value = word.value if done else word.value or FAILED
+    value = word.value if done else word.value or (NOT_ALLOWED if word.ruling == "deny" else FAILED)
     result = packer.payload(value, what="the decision")
     return CallOutcome(intent.call, intent.turn, "ok" if done else "error", result, intent.lane, at_s=now_s)

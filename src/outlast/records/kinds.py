@@ -31,7 +31,7 @@ CallKind: TypeAlias = Literal["model", "tool", "wait", "value"]
 RunsIn: TypeAlias = Literal["worker", "harness", "provider"]
 OutcomeStatus: TypeAlias = Literal["ok", "error", "in_doubt", "interrupted", "cancelled"]
 TurnStatus: TypeAlias = Literal["done", "failed", "cancelled"]
-Ruling: TypeAlias = Literal["done", "run_again", "failed"]
+Ruling: TypeAlias = Literal["done", "run_again", "failed", "allow", "deny"]
 ParkedFor: TypeAlias = Literal["stuck", "diverged", "decision", "signal"]
 
 

@@ -1,0 +1,74 @@
+"""Before a tool call begins: whether the agent's rules let it, forbid it, or want a person asked.
+
+Invariants:
+
+* No tool call begins that a rule denies, or that a rule wants asked about and nobody has allowed: in any attempt, also
+  when it is run again.
+* Until it is allowed the call has not begun, and the log says so: its intent is *granted*, and not started.
+* A person is asked once all else of the turn has come to rest: what waits for a word is decided together.
+* What was allowed is allowed for the turn: the same tool with the same arguments is not asked about again.
+"""
+
+import asyncio
+
+from outlast.calls import ToolResult
+from outlast.codec import canonical
+from outlast.engine.context import Context
+from outlast.errors import TurnStopped
+from outlast.fold import CallState
+from outlast.records import TurnParked
+from outlast.rules import Rule, judge
+
+DENIED = "This call is not allowed{why}. It did not run."
+
+
+class Permits:
+    """The rules of one attempt, and what waits for a person's word."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._asking: dict[int, Rule] = {}
+
+    async def rule_of(self, state: CallState) -> Rule:
+        """The rule that decides about a call."""
+        arguments = await self._context.value(state.intent.arguments)
+        return judge(self._context.rules, state.intent.name, arguments)
+
+    async def refusal(self, state: CallState) -> ToolResult | None:
+        """How the call ends without having begun; None if it may begin.
+
+        Raises:
+            TurnStopped: a person is asked; the turn is parked.
+        """
+        if not self._context.rules:
+            return None
+        rule = await self.rule_of(state)
+        if rule.word == "deny":
+            return ToolResult("error", DENIED.format(why=f": {rule.why}" if rule.why else ""))
+        if rule.word == "ask" and not await self._is_allowed(state):
+            await self._ask(state, rule)
+        return None
+
+    async def _is_allowed(self, state: CallState) -> bool:
+        turn = self._context.turn
+        if state.intent.call in turn.allowed:
+            return True
+        wanted = canonical(await self._context.value(state.intent.arguments))
+        for number in turn.allowed:
+            other = turn.calls[number].intent
+            same = other.name == state.intent.name
+            if same and canonical(await self._context.value(other.arguments)) == wanted:
+                return True
+        return False
+
+    async def _ask(self, state: CallState, rule: Rule) -> None:
+        context = self._context
+        self._asking[state.intent.call] = rule
+        await asyncio.sleep(0)  # others of its batch come at the same moment
+        await context.rest()
+        if context.stopping is None:
+            whys = {str(call): asked.why for call, asked in self._asking.items() if asked.why}
+            evidence = {"asks": sorted(self._asking), "why": whys}
+            await context.write(TurnParked(context.turn.turn, "decision", evidence, context.clock.now()))
+            context.stop("decision")
+        raise TurnStopped(context.stopping or "decision")
