@@ -43,6 +43,7 @@ __all__ = [
     "Adapter",
     "Agent",
     "Attempt",
+    "Budget",
     "Calls",
     "Deny",
     "Dialogue",
@@ -321,6 +322,25 @@ class Adapter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What may be used up before a person is asked: the turn is parked, and `Session.retry` lets it go on.
+
+    Looked at before each call: what runs is not cut off, so the last may go beyond. None: no limit.
+    """
+
+    turn_usd: float | None = None
+    turn_tokens: int | None = None
+    """Tokens in and out, those read from and written to a cache included."""
+    turn_calls: int | None = None
+    """Model and tool calls."""
+    turn_s: float | None = None
+    """Seconds since the turn was opened, waits included."""
+    session_usd: float | None = None
+    """Of all turns of the session."""
+    session_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """What an application names: a harness with its tools and where it works."""
 
@@ -331,6 +351,7 @@ class Agent:
     """Which tool calls may run, the harness's own included; the strictest that fits decides."""
     workspace: Workspace | None = None
     """None: sessions say where they work (`local(cwd)`)."""
+    budget: Budget | None = None
     recovery_budget: int = 5
     """Attempts in a row without a settled call after which a turn is parked as stuck."""
     provider_retries: int = 60

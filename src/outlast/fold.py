@@ -35,7 +35,7 @@ from outlast.records import (
     Usage,
     Verdict,
 )
-from outlast.state import AttemptState, CallState, FileState, SessionState, TurnState
+from outlast.state import AttemptState, CallState, FileState, Mark, SessionState, TurnState
 from outlast.world.commit import Commit, Header
 
 HELD_LIMIT: Final = 20_000
@@ -207,12 +207,17 @@ def _of_turn(
         case TurnReleased():
             turn = _turn(state, record.turn)
             turn.parked, turn.fruitless, turn.lost, turn.refused = None, 0, 0, 0
+            turn.mark = Mark(turn.usage, state.usage, _counted(turn), record.at_s)
             for call in turn.open_calls():
                 call.cuts = 0
         case TurnSettled():
             _turn_settled(state, record)
         case SteerTaken():
             _turn(state, record.turn).steers.append(record)
+
+
+def _counted(turn: TurnState) -> int:
+    return sum(call.intent.kind in {"model", "tool"} for call in turn.calls.values())
 
 
 def _check(state: SessionState, holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as an assertion

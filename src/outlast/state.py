@@ -68,6 +68,16 @@ class FileState(msgspec.Struct):
         return sum(self.counts)
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """Where a person released a turn: what it had used up by then counts no more."""
+
+    usage: Usage = Usage()
+    earlier: Usage = Usage()
+    """Of the session's turns before."""
+    calls: int = 0
+    at_s: float = 0.0
+
+
 class TurnState(msgspec.Struct):
     """The open turn."""
 
@@ -92,6 +102,8 @@ class TurnState(msgspec.Struct):
     """Steers that its model calls carried, in order."""
     usage: Usage = Usage()
     """What its model calls cost so far, void answers included."""
+    mark: "Mark" = Mark()
+    """How far it was when its budgets were last whole."""
 
     @property
     def waits(self) -> bool:

@@ -1,110 +1,107 @@
-"""How often a turn is tried: the harness's failures, the provider's and hand-overs are counted apart."""
+"""A turn that has used up what it may is parked, with the figures, and goes on when a person says so."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack
-from pathlib import Path
+from collections.abc import AsyncIterator
+from typing import Any
 
-import anyio
 import pytest
 
-from outlast import Agent, Outcome, Session
+from outlast.adapter import Agent, Budget
+from outlast.adapters.python import IO, Loop
 from outlast.adapters.scripted import Scripted
-from outlast.clock import SystemClock
-from outlast.errors import HarnessError, ModelCallFailed
-from outlast.fold import AttemptState, SessionState, TurnState, apply_record
-from outlast.gateway import Open, open_gateway
-from outlast.records import AttemptEnded, AttemptOpened, Payload, SessionOpened, TurnOpened
-from outlast.worker import WorkerConfig, open_worker
-from outlast.worlds.memory import open_memory
-from tests.at_once import at_once
-
-End = tuple[Outcome | None, SessionState]
-"""How a turn ended, None if it was parked, and what the log says."""
-PROMPT = '[{"do": "model", "text": "hello"}]'
+from outlast.clock import ManualClock
+from outlast.session import Session
+from outlast.tool import ToolIO, tool
+from outlast.world import World
+from outlast.worlds.memory import MemoryStore, open_memory
+from tests.unit.engine_desk import Desk, opened, say
 
 
-def failing(times: int, error: Exception) -> Scripted:
-    left = [times]
-
-    async def model(text: str) -> AsyncGenerator[str, None]:
-        if left[0]:
-            left[0] -= 1
-            raise error
-        yield text
-
-    return Scripted(model=model)
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
 
 
-async def carried(directory: Path, agent: Agent) -> End:
-    clock = SystemClock()
-    async with AsyncExitStack() as stack:
-        world = await stack.enter_async_context(open_memory())
-        upstream = Open("http://127.0.0.1:9")
-        gateway = await stack.enter_async_context(open_gateway(upstream=upstream, clock=clock))
-        worker = await stack.enter_async_context(
-            open_worker(world, {"a": agent}, gateway, WorkerConfig(directory))
-        )
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        session = await Session.open(world, "s", agent="a")
-        turn = await session.send(PROMPT)
-        tasks.start_soon(worker.work)
-        async for event in turn.follow():
-            if event.kind == "turn.parked":
-                worker.drain()
-                return None, await session.state()
-        worker.drain()
-        return await turn.result(), await session.state()
-    raise AssertionError
+@pytest.fixture
+async def world(clock: ManualClock) -> AsyncIterator[World]:
+    async with open_memory(MemoryStore(clock)) as opened:
+        yield opened
 
 
-@pytest.fixture(scope="module")
-async def ends(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, End]:
-    """How turns end whose attempts fail. They are carried at once, for most of each is pauses."""
-    overloaded = ModelCallFailed(status=529, reason="overloaded")
-    broken = HarnessError(harness="it", reason="it broke")
-    agents = {
-        "the provider failed twice": Agent("a", failing(2, overloaded), recovery_budget=0),
-        "the provider goes on failing": Agent("a", failing(9, overloaded), provider_retries=1),
-        "the harness failed twice": Agent("a", failing(2, broken), recovery_budget=0),
-    }
-    found = await at_once(carried(tmp_path_factory.mktemp("turn"), agent) for agent in agents.values())
-    return dict(zip(agents, found, strict=True))
+def talker(budget: Budget, *, answers: int = 6) -> Agent:
+    """Each answer of its model costs a cent and a hundred tokens."""
+    usage = {"input_tokens": 60, "output_tokens": 40, "cost_usd": 0.01}
+    script = [{**say(f"answer {number}"), "usage": usage} for number in range(answers)]
+    return Agent("tester", Scripted(script=script), budget=budget)
 
 
-async def test_a_provider_that_fails_in_passing_uses_no_recovery_budget(ends: Mapping[str, End]) -> None:
-    outcome, _ = ends["the provider failed twice"]
-    assert outcome is not None
-    assert outcome.status == "done"
+async def parked(session: Session) -> dict[str, Any]:
+    """What the open turn is parked for."""
+    turn = (await session.state()).turn
+    assert turn is not None
+    assert turn.parked is not None
+    assert turn.parked.why == "budget"
+    return dict(turn.parked.evidence)
 
 
-async def test_a_harness_that_fails_does(ends: Mapping[str, End]) -> None:
-    outcome, state = ends["the harness failed twice"]
-    assert outcome is None
-    assert state.turn is not None
-    assert state.turn.parked is not None
-    assert state.turn.parked.why == "stuck"
-    assert "it broke" in str(state.turn.parked.evidence)
+@pytest.mark.parametrize(
+    ("budget", "evidence"),
+    [
+        (Budget(turn_usd=0.02), {"limit": "turn_usd", "used": 0.02, "of": 0.02}),
+        (Budget(turn_tokens=200), {"limit": "turn_tokens", "used": 200, "of": 200}),
+        (Budget(turn_calls=2), {"limit": "turn_calls", "used": 2, "of": 2}),
+        (Budget(session_usd=0.02), {"limit": "session_usd", "used": 0.02, "of": 0.02}),
+        (Budget(session_tokens=150), {"limit": "session_tokens", "used": 200, "of": 150}),
+    ],
+)
+async def test_a_turn_stops_before_the_call_beyond_and_goes_on_when_released(
+    world: World, clock: ManualClock, budget: Budget, evidence: dict[str, Any]
+) -> None:
+    agent = talker(budget)
+    session = await opened(world, agent)
+    await Desk(world, clock).work(agent)
+    assert await parked(session) == evidence
+    for _ in range(2):  # each release gives it the same again
+        await session.retry(by="ann")
+        await Desk(world, clock).work(agent)
+    outcome = await session.result(1)
+    assert (outcome.status, len(outcome.value)) == ("done", 6)
+    assert outcome.usage.cost_usd == pytest.approx(0.06)
 
 
-async def test_a_provider_that_goes_on_failing_parks_the_turn_with_its_words(ends: Mapping[str, End]) -> None:
-    outcome, state = ends["the provider goes on failing"]
-    assert outcome is None
-    assert state.turn is not None
-    assert state.turn.parked is not None
-    assert state.turn.parked.evidence["refused_by_provider"] == 2
-    assert "529: overloaded" in str(state.turn.parked.evidence)
+async def test_the_budget_of_a_session_counts_its_turns_together(world: World, clock: ManualClock) -> None:
+    agent = talker(Budget(session_usd=0.08))
+    session = await opened(world, agent, "s-1", "one", "two")
+    await Desk(world, clock).work(agent)
+    assert (await session.result(1)).status == "done"
+    assert (await parked(session))["used"] == pytest.approx(0.08)
+    await session.cancel()
+    await Desk(world, clock).work(agent)
+    assert (await session.result(2)).status == "cancelled"
 
 
-@pytest.mark.parametrize(("why", "counted"), [("failed", 1), ("provider", 0), ("handed_over", 0)])
-def test_only_a_failure_of_the_harness_counts_against_the_turn(why: str, counted: int) -> None:
-    state = SessionState(session="s")
-    apply_record(state, SessionOpened("s", "a", "scripted"))
-    state.fence = 1
-    apply_record(state, AttemptOpened("w"))
-    apply_record(state, TurnOpened(1, "in", Payload()))
-    apply_record(state, AttemptEnded(1, why))  # pyright: ignore[reportArgumentType] - one of the three
-    state.fence = 2
-    apply_record(state, AttemptOpened("w"))
-    assert isinstance(state.turn, TurnState)
-    assert state.turn.fruitless == counted
-    assert isinstance(state.turn.attempts[-1], AttemptState)
+async def test_the_tools_of_a_loop_count_and_so_does_time(world: World, clock: ManualClock) -> None:
+    async def step(io: ToolIO) -> str:
+        """An hour of work."""
+        clock.turn(3600.0)
+        return "done"
+
+    async def run(io: IO, prompt: str) -> object:
+        return [await io.tool("step") for _ in range(4)]
+
+    agent = Agent("tester", Loop(run), tools=[tool(step)], budget=Budget(turn_s=7200.0, turn_calls=3))
+    session = await opened(world, agent)
+    await Desk(world, clock).work(agent)
+    assert await parked(session) == {"limit": "turn_s", "used": 7200.0, "of": 7200.0}
+    await session.retry()
+    await Desk(world, clock).work(agent)
+    assert (await session.result(1)).status == "done"
+
+
+async def test_what_the_log_has_costs_nothing_again(world: World, clock: ManualClock) -> None:
+    agent = talker(Budget(turn_calls=3))
+    session = await opened(world, agent)
+    await Desk(world, clock).work(agent)
+    richer = talker(Budget(turn_calls=6))
+    await session.retry()
+    await Desk(world, clock).work(richer)
+    assert (await session.result(1)).usage.cost_usd == pytest.approx(0.06)

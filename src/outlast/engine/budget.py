@@ -1,9 +1,10 @@
-"""The recovery budget: how often a turn may be tried in vain before a person must look at it."""
+"""What a turn may use up before a person must look at it: attempts in vain, money, tokens, calls, time."""
 
 from typing import Any, Final
 
-from outlast.adapter import Agent
-from outlast.fold import CallState, TurnState
+from outlast.adapter import Agent, Budget
+from outlast.fold import CallState, SessionState, TurnState
+from outlast.records import Usage
 
 LOST_TIMES: Final = 20
 """How many recovery budgets of attempts one turn may lose in all. Progress makes a budget whole again; but a call that
@@ -21,6 +22,32 @@ def cut_off(call: CallState, fence: int) -> bool:
     if intent.kind == "tool" and intent.granted:
         return call.started == fence
     return intent.kind in {"model", "tool"} and max(call.opened, call.started) == fence
+
+
+def overspent(state: SessionState, turn: TurnState, budget: Budget, now_s: float) -> dict[str, Any] | None:
+    """The limit that a turn has reached, as evidence; None while it is within all of them."""
+    mark, whole = turn.mark, state.usage + turn.usage
+    spent: dict[str, tuple[float, float | None]] = {
+        "turn_usd": (turn.usage.cost_usd - mark.usage.cost_usd, budget.turn_usd),
+        "turn_tokens": (tokens(turn.usage) - tokens(mark.usage), budget.turn_tokens),
+        "turn_calls": (_calls(turn) - mark.calls, budget.turn_calls),
+        "turn_s": (now_s - (mark.at_s or turn.at_s), budget.turn_s),
+        "session_usd": (whole.cost_usd - mark.earlier.cost_usd - mark.usage.cost_usd, budget.session_usd),
+        "session_tokens": (tokens(whole) - tokens(mark.earlier) - tokens(mark.usage), budget.session_tokens),
+    }
+    for name, (used, limit) in spent.items():
+        if limit is not None and used >= limit:
+            return {"limit": name, "used": round(used, 6), "of": limit}
+    return None
+
+
+def tokens(usage: Usage) -> int:
+    """All of them, in and out."""
+    return usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+
+
+def _calls(turn: TurnState) -> int:
+    return sum(call.intent.kind in {"model", "tool"} for call in turn.calls.values())
 
 
 def used_up(turn: TurnState, agent: Agent) -> bool:

@@ -161,6 +161,7 @@ class AttemptCalls:
         state = await self._walk.step(lane, "tool", name, dict(arguments))
         if state is not None:
             return await self.finish(state)
+        await self._context.afford()
         if judge(self._context.rules, name, arguments).word != "allow":
             return await self.finish(await self._intend(name, arguments, lane, granted=True))
         # Before the intent: one that is written and held back could not be told from one that ran.

@@ -6,17 +6,18 @@ from typing import Any, Final
 
 import msgspec
 
-from outlast.adapter import Adapter, Resolved, TakenSteer
+from outlast.adapter import Adapter, Budget, Resolved, TakenSteer
 from outlast.clock import Clock
 from outlast.codec import Packer, unsqueeze
 from outlast.engine.batch import patiently
+from outlast.engine.budget import overspent
 from outlast.engine.term import Term
 from outlast.engine.writer import Landing, Writer
 from outlast.errors import AttemptLost, TurnStopped
 from outlast.fold import TurnState
 from outlast.gate import Gate
 from outlast.ids import digest
-from outlast.records import AnyRecord, Payload
+from outlast.records import AnyRecord, Payload, TurnParked
 from outlast.rules import Rule
 from outlast.tool import Tool
 from outlast.world import World
@@ -60,6 +61,7 @@ class Context:
         """Whether any call of this attempt runs."""
         self.rules: Sequence[Rule] = ()
         """What may run, of the agent's own saying."""
+        self.budget: Budget | None = None
         self._held = 0
         self._over = asyncio.Event()
         self._rest = asyncio.Event()
@@ -79,6 +81,21 @@ class Context:
             self._over.set()
             self._rest.set()
             self.on_stop()
+
+    async def afford(self) -> None:
+        """Return if the turn may make another call; park it where it has used up what it may.
+
+        Raises:
+            TurnStopped
+        """
+        if self.budget is None or self.stopping is not None:
+            return
+        now_s = self.clock.now()
+        evidence = overspent(self.writer.state, self.turn, self.budget, now_s)
+        if evidence is not None:
+            self.stop("budget")
+            await self.write(TurnParked(self.turn.turn, "budget", evidence, now_s))
+            raise TurnStopped("budget")
 
     async def room(self, needs_s: float | None) -> None:
         """Return if a call that takes up to `needs_s` seconds may begin; where it does not fit, wait for the end.

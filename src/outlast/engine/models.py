@@ -10,6 +10,7 @@ from outlast.adapter import MAIN, Joined, ModelAsk, Opening, Parked, Resolved, S
 from outlast.engine.context import Context
 from outlast.engine.index import CallIndex
 from outlast.engine.walk import Walk
+from outlast.errors import TurnStopped
 from outlast.fold import CallState
 from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, CallRetracted, Payload, SteerTaken, TurnParked, Usage
@@ -31,6 +32,12 @@ class ModelCalls:
         return bool(self._running)
 
     async def open(self, ask: ModelAsk) -> Opening:
+        try:
+            return await self._open(ask)
+        except TurnStopped as stopped:
+            return Parked(stopped.why)
+
+    async def _open(self, ask: ModelAsk) -> Opening:
         context = self._context
         if context.stopping is not None:
             return Parked(context.stopping)
@@ -55,6 +62,7 @@ class ModelCalls:
         if found.outcome is not None:
             answer = await self._context.value(found.outcome.result)
             return Served(call, answer, refused=found.outcome.status != "ok")
+        await self._context.afford()
         await self._context.room(None)
         return self._send(call)
 
@@ -101,6 +109,7 @@ class ModelCalls:
     async def _new(self, ask: ModelAsk, lane: str) -> Opening:
         context = self._context
         writer, turn = context.writer, context.turn
+        await context.afford()
         await context.room(None)
         asked_by = ask.asked_by or (0 if ask.placed else await self._spawner(lane, ask))
         await context.gate.cross(Point.BEFORE_INTENT, policy="model")

@@ -25,7 +25,7 @@ def rule(
     if turn is None:
         return "no turn is open"
     if isinstance(word, Retry):
-        return _retry(turn, word)
+        return _retry(turn, word, now_s)
     call = turn.calls.get(word.call)
     wanted = set() if call is None else _wanted(turn, call)
     if call is None or not wanted:
@@ -37,16 +37,16 @@ def rule(
         records.append(_outcome(call, word, packer, now_s))
     left = [other for other in _undecided(turn) if other is not call]
     if turn.parked is not None and turn.parked.why == "decision" and not left:
-        records.append(TurnReleased(turn.turn, word.by))
+        records.append(TurnReleased(turn.turn, word.by, now_s))
     return records
 
 
-def _retry(turn: TurnState, word: Retry) -> Sequence[AnyRecord] | str:
+def _retry(turn: TurnState, word: Retry, now_s: float) -> Sequence[AnyRecord] | str:
     if turn.turn != word.turn or turn.parked is None:
         return f"turn {word.turn} is not parked"
     if _undecided(turn):
         return f"turn {word.turn} waits for a decision about its calls"
-    return [TurnReleased(turn.turn, word.by)]
+    return [TurnReleased(turn.turn, word.by, now_s)]
 
 
 def _wanted(turn: TurnState, call: CallState) -> set[Ruling]:

@@ -219,7 +219,7 @@ class _Session:
             advancer.world, self._writer, agent.adapter, tools, gate=advancer.gate, clock=advancer.clock
         )
         context.term = advancer.term or context.term
-        context.rules = agent.rules
+        context.rules, context.budget = agent.rules, agent.budget
         self._control.context = context
         if self._control.draining:
             context.stop(HANDED_OVER)

@@ -32,7 +32,7 @@ RunsIn: TypeAlias = Literal["worker", "harness", "provider"]
 OutcomeStatus: TypeAlias = Literal["ok", "error", "in_doubt", "interrupted", "cancelled"]
 TurnStatus: TypeAlias = Literal["done", "failed", "cancelled"]
 Ruling: TypeAlias = Literal["done", "run_again", "failed", "allow", "deny"]
-ParkedFor: TypeAlias = Literal["stuck", "diverged", "decision", "signal"]
+ParkedFor: TypeAlias = Literal["stuck", "diverged", "decision", "signal", "budget"]
 
 
 class Record(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True, gc=False):
@@ -238,10 +238,11 @@ class TurnParked(Record, frozen=True, tag="turn_parked"):
 
 
 class TurnReleased(Record, frozen=True, tag="turn_released"):
-    """A person let a parked turn go on: its recovery budget is whole again."""
+    """A person let a parked turn go on: its budgets are whole again."""
 
     turn: int
     by: str = ""
+    at_s: float = 0.0
 
 
 class TurnSettled(Record, frozen=True, tag="turn_settled"):
