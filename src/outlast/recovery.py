@@ -61,6 +61,9 @@ class Abilities:
 
     can_rerun: Literal["none", "one", "all"] = "all"
     """How many calls that the harness runs itself it can be made to run again without asking the model."""
+    waits: bool = False
+    """It can be stopped while one of its tool calls waits, and told the result when it is started again: it is offered
+    `outlast.offers`."""
 
 
 @dataclass(frozen=True, slots=True)

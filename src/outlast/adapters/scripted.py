@@ -89,7 +89,7 @@ class Scripted:
         self._script = list(script)
         self._model = model or _words
         self._built_ins = dict(built_ins or {})
-        self._abilities = abilities or Abilities("all")
+        self._abilities = abilities or Abilities("all", waits=True)
 
     @property
     def name(self) -> str:

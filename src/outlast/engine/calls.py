@@ -157,6 +157,8 @@ class AttemptCalls:
     ) -> ToolResult:
         if harness_id:
             state = self.index.of_harness(harness_id)
+            if state is not None and state.intent.kind == "wait":
+                return await self.waits.hold(state)
             return ToolResult("error", NOT_GRANTED) if state is None else await self.finish(state)
         state = await self._walk.step(lane, "tool", name, dict(arguments))
         if state is not None:
@@ -352,7 +354,7 @@ class AttemptCalls:
     async def recall(self) -> None:
         """Read the results of all settled tool calls, and what earlier turns were told."""
         for state in self._context.turn.calls.values():
-            if state.intent.kind == "tool" and state.outcome is not None:
+            if state.intent.kind != "model" and state.outcome is not None:
                 await self._result(state)
         for harness_id, payload in self._context.writer.state.told.items():
             self._corrections[harness_id] = ToolResult("in_doubt", await self._context.value(payload))

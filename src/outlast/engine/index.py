@@ -94,7 +94,7 @@ class CallIndex:
         return [
             state
             for state in self.turn.calls.values()
-            if state.intent.asked_by == call and state.intent.kind == "tool"
+            if state.intent.asked_by == call and state.intent.kind != "model"
         ]
 
     def lane(self, said: str, match: str) -> str:

@@ -13,7 +13,9 @@ from outlast.engine.walk import Walk
 from outlast.errors import TurnStopped
 from outlast.fold import CallState
 from outlast.gate import Point
+from outlast.offers import read_offer
 from outlast.records import CallIntent, CallOutcome, CallRetracted, Payload, SteerTaken, TurnParked, Usage
+from outlast.records.kinds import CallKind
 
 
 class ModelCalls:
@@ -195,9 +197,7 @@ class ModelCalls:
             if self._index.of_harness(ask.harness_id) is None and ask.harness_id not in named:
                 named.add(ask.harness_id)
                 intents.append(
-                    self._granted(
-                        ask, call, lane, len(intents), packer.payload(dict(ask.arguments), what=ask.name)
-                    )
+                    self._granted(ask, state, intents, packer.payload(dict(ask.arguments), what=ask.name))
                 )
         landed = context.append(outcome, *intents, packer=packer)
         for intent in intents:
@@ -226,28 +226,36 @@ class ModelCalls:
         await context.gate.cross(Point.AFTER_OUTCOME, call=call, policy="model")
         self._end(call, None)
 
-    def _granted(self, ask: ToolAsk, call: int, lane: str, place: int, arguments: Payload) -> CallIntent:
-        context = self._context
+    def _granted(
+        self, ask: ToolAsk, asker: CallState, before: Sequence[CallIntent], arguments: Payload
+    ) -> CallIntent:
+        """The intent of a call that an answer asks for; `before` are those of the same answer that stand before it."""
+        context, lane = self._context, asker.intent.lane
         means: Resolved = context.resolve(ask.name, ask.arguments)
-        number = context.writer.state.next_call + place
+        now_s = context.clock.now()
+        offer = read_offer(means.name, ask.arguments, now_s) if means.runs_in == "worker" else None
+        kind: CallKind = "tool" if offer is None else "wait"
+        earlier = context.turn.ordinals.get(f"{kind}/{lane}", 0)
+        number = context.writer.state.next_call + len(before)
         return CallIntent(
             call=number,
             turn=context.turn.turn,
             lane=lane,
-            ordinal=context.turn.ordinals.get(f"tool/{lane}", 0) + place,
-            kind="tool",
+            ordinal=earlier + sum(intent.kind == kind for intent in before),
+            kind=kind,
             name=means.name,
             arguments=arguments,
             policy=means.policy,
             on_doubt=means.on_doubt,
             key="" if means.policy == "safe" else context.key_of(number),
-            key_until_s=context.clock.now() + means.key_ttl_s if means.key_ttl_s else 0.0,
+            key_until_s=now_s + means.key_ttl_s if means.key_ttl_s else 0.0,
+            until_s=0.0 if offer is None else offer.until_s,
             harness_id=ask.harness_id,
             runs_in=means.runs_in,
             granted=True,
             spawns=bool(means.spawns),
-            asked_by=call,
-            at_s=context.clock.now(),
+            asked_by=asker.intent.call,
+            at_s=now_s,
         )
 
     async def void(self, call: int, reason: str, usage: Usage | None) -> None:

@@ -6,6 +6,7 @@ Each word counts once, and a stale one never.
 from collections.abc import Sequence
 
 from outlast.codec import Packer
+from outlast.engine.waits import asks_person
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.records import AnyRecord, CallOutcome, Decided, Decision, Retry, TurnReleased
 from outlast.records.kinds import Ruling
@@ -51,7 +52,7 @@ def _retry(turn: TurnState, word: Retry, now_s: float) -> Sequence[AnyRecord] | 
 
 def _wanted(turn: TurnState, call: CallState) -> set[Ruling]:
     """What a person may say about a call; nothing if it waits for no word."""
-    if call.open and call.intent.kind == "wait" and call.intent.name == "person":
+    if call.open and asks_person(call.intent):
         return {"done", "failed"}
     if call not in _undecided(turn) or turn.parked is None:
         return set()

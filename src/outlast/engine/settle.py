@@ -12,6 +12,8 @@ from outlast.records import AnyRecord, CallOutcome, Payload, TurnSettled
 from outlast.records.kinds import OutcomeStatus
 from outlast.recovery import CANCELLED, CANCELLED_IN_DOUBT, IN_DOUBT, NEVER_BEGAN, NOT_COMPLETED
 
+NOT_AWAITED = "The turn ended before what this call waited for came."
+
 
 def closing_records(
     turn: TurnState, end: TurnResult | None, packer: Packer, clock: Clock
@@ -38,7 +40,9 @@ def _result(end: TurnResult, packer: Packer) -> tuple[Payload, str]:
 def _close(state: CallState, end: TurnResult | None, packer: Packer, clock: Clock) -> CallOutcome:
     intent = state.intent
     status: OutcomeStatus
-    if intent.kind != "tool":
+    if intent.kind == "wait" and intent.harness_id:
+        status, text = "cancelled" if end is None else "interrupted", NOT_AWAITED
+    elif intent.kind != "tool":
         status, text = "cancelled", ""
     elif intent.granted and not state.started:
         status, text = ("cancelled", CANCELLED) if end is None else ("interrupted", NEVER_BEGAN)

@@ -22,7 +22,7 @@ from outlast.engine.load import load
 from outlast.engine.recover import recover
 from outlast.engine.settle import closing_records
 from outlast.engine.term import Term
-from outlast.engine.waits import next_end
+from outlast.engine.waits import WAITING, next_end
 from outlast.engine.writer import Writer
 from outlast.errors import (
     AttemptLost,
@@ -38,6 +38,7 @@ from outlast.errors import (
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Gate, Point
 from outlast.groups import leaves
+from outlast.offers import OFFERED
 from outlast.records import AttemptEnded, TurnOpened, TurnParked
 from outlast.world import Claim, Lease, World
 
@@ -214,7 +215,8 @@ class _Session:
 
     def _context(self, agent: Agent) -> Context:
         advancer = self._advancer
-        tools = {tool.name: tool for tool in agent.tools}
+        offered = OFFERED if agent.adapter.abilities.waits else {}
+        tools = {**offered, **{tool.name: tool for tool in agent.tools}}
         context = Context(
             advancer.world, self._writer, agent.adapter, tools, gate=advancer.gate, clock=advancer.clock
         )
@@ -255,6 +257,8 @@ class _Session:
     async def _drive(self, attempt: EngineAttempt, context: Context) -> TurnResult | Waiting:
         if attempt.resumed:
             await recover(attempt, context)
+            if await attempt.calls.waits.hold_on():
+                return Waiting()
         else:
             await attempt.calls.recall()
         try:
@@ -275,7 +279,7 @@ class _Session:
             return await self._settle(context, None, attempt)
         if isinstance(end, TurnResult) and context.stopping is None:
             return await self._settle(context, end, attempt)
-        if isinstance(end, Waiting) and context.stopping is None:
+        if context.stopping == WAITING or (isinstance(end, Waiting) and context.stopping is None):
             return await self._suspend(context, attempt)
         if isinstance(end, BadInput) and context.stopping is None:
             return await self._settle(context, TurnResult("failed", error=str(end)), attempt)

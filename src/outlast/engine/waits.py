@@ -26,6 +26,12 @@ from outlast.tool import result_text
 
 LOOK_S: Final = 0.25
 """How often a wait that is held in the process looks at the clock, which a test may turn."""
+BESIDE_S: Final = 2.0
+"""How long a wait of a program stays for calls of the same answer to begin: a program that runs its calls one after the
+other begins the next only when the wait has ended."""
+BESIDE_LOOK_S: Final = 0.02
+WAITING: Final = "waiting"
+"""Why an attempt ends whose harness can do no more than wait."""
 OVERDUE: Final = "The time was over before it came."
 
 
@@ -59,6 +65,46 @@ class Waits:
         await self._context.writer.flush()  # whoever wrote the outcome: it is durable before it is used
         self._context.check()
         return ToolResult(state.outcome.status, await self._context.value(state.outcome.result))
+
+    async def hold(self, state: CallState) -> ToolResult:
+        """How a wait of the harness's ends. Where it cannot now, the attempt does, once all else has come to rest.
+
+        Raises:
+            TurnStopped: the turn waits.
+        """
+        while state.outcome is None:
+            self._may_begin()
+            self._context.check()
+            ending = await self._ending(state)
+            if ending is not None:
+                await self._settle(state, *ending)
+                continue
+            await self._rest_beside(state)
+            if await self._ending(state) is None and state.outcome is None:
+                self._context.stop(WAITING)
+        await self._context.writer.flush()
+        self._context.check()
+        return ToolResult(state.outcome.status, await self._context.value(state.outcome.result))
+
+    async def _rest_beside(self, waiting: CallState) -> None:
+        """Return when all else that was asked for with this wait has ended, or does not begin."""
+        now = asyncio.get_running_loop().time
+        limit_s = now() + BESIDE_S
+        while self._context.stopping is None:
+            await self._context.rest()
+            beside = self._index.asked_by(waiting.intent.asked_by)
+            if not any(call.open and call.intent.kind == "tool" for call in beside) or now() >= limit_s:
+                return
+            await asyncio.sleep(BESIDE_LOOK_S)
+
+    async def hold_on(self) -> bool:
+        """Settle the harness's waits that can end now. True while one is left: the harness need not be started."""
+        waits = [call for call in self._context.turn.open_calls() if call.intent.kind == "wait"]
+        for state in waits:
+            ending = await self._ending(state) if state.intent.harness_id else None
+            if ending is not None:
+                await self._settle(state, *ending)
+        return any(state.open and state.intent.harness_id for state in waits)
 
     async def value(self, name: str, make: Callable[[], object], lane: str) -> Any:
         state = await self._walk.step(lane, "value", name, {})
@@ -121,7 +167,7 @@ class Waits:
             return "ok", await self._context.value(signal.value), signal.input
         until_s = state.intent.until_s
         if until_s and self._context.clock.now() >= until_s:
-            return ("ok", None, "") if state.intent.name == "sleep" else ("interrupted", OVERDUE, "")
+            return ("ok", None, "") if is_sleep(state.intent) else ("interrupted", OVERDUE, "")
         return None
 
     async def _settle(self, state: CallState, status: OutcomeStatus, value: object, signal: str) -> None:
@@ -184,10 +230,24 @@ def next_end(state: SessionState, turn: TurnState, now_s: float) -> float | None
 
 def _awaited(call: CallState) -> str:
     """The name of the signal that an open call waits for."""
-    intent = call.intent
-    if intent.kind != "wait" or intent.name != "signal" or intent.arguments.ref:
-        return ""
-    return str(intent.arguments.value().get("signal", ""))
+    return str(_about(call.intent).get("signal", ""))
+
+
+def is_sleep(intent: CallIntent) -> bool:
+    """Whether a wait is for time alone."""
+    about = _about(intent)
+    return intent.kind == "wait" and not about.get("signal") and "question" not in about
+
+
+def asks_person(intent: CallIntent) -> bool:
+    """Whether a wait is for a person's answer."""
+    return "question" in _about(intent)
+
+
+def _about(intent: CallIntent) -> Mapping[str, Any]:
+    if intent.kind != "wait" or intent.arguments.ref:
+        return {}
+    return intent.arguments.value()
 
 
 def _kept(state: SessionState) -> set[str]:

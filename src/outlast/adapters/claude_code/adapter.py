@@ -43,7 +43,7 @@ class ClaudeCode:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("one")
+        return Abilities("one", waits=True)
 
     def versions(self) -> Mapping[str, str]:
         return {"claude-code": installed(self.program).version}

@@ -202,7 +202,7 @@ class SessionFiles:
         results: dict[str, Result] = {}
         for call in turn.calls.values() if turn is not None else ():
             intent = call.intent
-            if intent.kind == "tool" and intent.harness_id and call.outcome is not None:
+            if intent.kind != "model" and intent.harness_id and call.outcome is not None:
                 results[intent.harness_id] = await self._result(call, worded)
         for harness_id, result in worded.items():
             results.setdefault(harness_id, result)

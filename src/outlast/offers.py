@@ -1,0 +1,94 @@
+"""Tools that every agent program is offered beside the application's: to wait for days, and to ask a person.
+
+A program cannot be stopped in the middle of its own loop, but a tool call of it can last: the call is a wait in the
+log, the program is stopped, and worker and sandbox are free until a signal, a time or an answer ends the wait and
+becomes the result of the call.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from outlast.tool import Tool, ToolFailed, ToolIO, tool
+
+WAIT: Final = "outlast_wait"
+ASK: Final = "outlast_ask"
+
+_Signal = Annotated[
+    str, msgspec.Meta(description="Name of the signal to wait for, as whoever sends it knows it.")
+]
+_Seconds = Annotated[
+    float, msgspec.Meta(description="Wait at most this many seconds; 0 for no limit beside a signal.", ge=0)
+]
+_Until = Annotated[
+    str, msgspec.Meta(description="Wait at most until this time, as ISO 8601 with its offset.")
+]
+_Question = Annotated[str, msgspec.Meta(description="What the person is asked, complete in itself.")]
+_Choices = Annotated[list[str], msgspec.Meta(description="Answers to choose from, if there are only some.")]
+
+
+@tool(replay="safe", name=WAIT)
+async def _wait(
+    io: ToolIO,  # noqa: ARG001 - every tool is given io
+    signal: _Signal = "",
+    seconds: _Seconds = 0.0,
+    until: _Until = "",
+) -> str:
+    """Wait for a signal from outside (the end of a CI run, say), for some time, or until a time: minutes or days.
+
+    Costs nothing meanwhile. Returns the signal's content; a wait whose time is over first says so.
+    """
+    said = f"signal={signal!r}, seconds={seconds:g}, until={until!r}"
+    wanted = "a signal, some seconds, or a time like 2027-01-31T08:00:00+00:00"
+    raise ToolFailed(f"There is nothing to wait for in {said}. Give {wanted}.")
+
+
+@tool(replay="safe", name=ASK)
+async def _ask(
+    io: ToolIO,  # noqa: ARG001 - every tool is given io
+    question: _Question,
+    choices: _Choices = [],  # noqa: B006 - each call gets a copy
+) -> str:
+    """Ask a person and wait for the answer, which may take days. Returns the answer."""
+    raise ToolFailed(f"Say what the person is to be asked; this is no question: {question!r} {choices}.")
+
+
+OFFERED: Final[Mapping[str, Tool]] = {one.name: one for one in (_wait, _ask)}
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What a call of one of these tools waits for."""
+
+    until_s: float
+    """Unix time at which it ends by itself; 0 never."""
+
+
+def read_offer(name: str, arguments: Mapping[str, Any], now_s: float) -> Offered | None:
+    """What a tool call waits for; None if it is another tool's, or says nothing that can be waited for."""
+    if name == ASK:
+        asked = arguments.get("question")
+        return Offered(0.0) if isinstance(asked, str) and asked.strip() else None
+    if name != WAIT:
+        return None
+    signal, seconds, until = (arguments.get(key) for key in ("signal", "seconds", "until"))
+    times = [now_s + seconds] if isinstance(seconds, int | float) and seconds > 0 else []
+    if until:
+        moment = _moment(until)
+        if moment is None:
+            return None
+        times.append(moment)
+    if not times and not (isinstance(signal, str) and signal):
+        return None
+    return Offered(max(min(times), 1.0) if times else 0.0)
+
+
+def _moment(text: object) -> float | None:
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
