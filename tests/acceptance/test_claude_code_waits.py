@@ -1,0 +1,105 @@
+"""The real Claude Code waits for days, and asks a person, without being there meanwhile."""
+
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from outlast.clock import SystemClock
+from outlast.gate import Point
+from outlast.records import CallOutcome
+from outlast.testing.faults import Spot
+from outlast.testing.models import Step, ToolUse
+from tests.acceptance.shop import PREFIX
+from tests.acceptance.stage import LIMIT_S, Stage, ended, prompt, says, staged, use
+
+pytestmark = [pytest.mark.harness, pytest.mark.timeout(180)]
+full = pytest.mark.full
+THREE_DAYS_S = 3 * 86_400.0
+
+
+def waits(**about: object) -> ToolUse:
+    return ToolUse(name=f"{PREFIX}outlast_wait", input=about)
+
+
+async def at_rest(stage: Stage) -> None:
+    """Return when the turn waits, and nobody holds the session."""
+    session = await stage.session()
+    with anyio.fail_after(LIMIT_S):
+        while (head := await session.head()).worker is not None or "waiting" not in head.status:  # noqa: ASYNC110
+            await anyio.sleep(0.02)
+
+
+async def test_claude_code_waits_three_days_for_a_signal_and_is_not_there_meanwhile(tmp_path: Path) -> None:
+    wait = waits(signal="ci", seconds=THREE_DAYS_S)
+    script = {"go": [Step(text="I wait for CI.", tools=(wait, use("look", mark="a"))), *says("CI is green.")]}
+    async with staged(tmp_path, script) as stage:
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            await at_rest(stage)
+            assert stage.commands() == [], "the harness is stopped"
+        head = await (await stage.session()).head()
+        assert head.wake_at_s is not None
+        assert abs(head.wake_at_s - SystemClock().now() - THREE_DAYS_S) < LIMIT_S
+        stage.forget_home()
+        await (await stage.session()).signal("ci", {"run": 7, "verdict": "all of it is green"})
+        assert str(await stage.finish(turn)) == "CI is green."
+        assert stage.steps("go") == [0, 1], "one model call follows"
+        last = stage.models.find_body(stage.requests("go")[-1].n) or b""
+        assert b"all of it is green" in last, "what came is the call's result"
+        call = await stage.call("outlast_wait")
+        (outcome,) = [one for one in await stage.of_kind(CallOutcome) if one.call == call.call]
+        assert msgspec.json.decode(outcome.result.json) == {"run": 7, "verdict": "all of it is green"}
+        assert stage.effects().count("a") == 1
+        await stage.kept()
+
+
+@full
+async def test_claude_code_asks_a_person_who_answers_once(tmp_path: Path) -> None:
+    ask = ToolUse(name=f"{PREFIX}outlast_ask", input={"question": "May I push?", "choices": ["yes", "no"]})
+    script = {"go": [Step(text="I ask.", tools=(ask,)), *says("Then I push.")]}
+    async with staged(tmp_path, script) as stage:
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            await at_rest(stage)
+            session = await stage.session()
+            call = await stage.call("outlast_ask")
+            await session.decide(call.call, value="yes, but only once", by="ann")
+            await session.decide(call.call, value="no", by="bob")
+            assert str(await ended(turn)) == "Then I push."
+        assert b"yes, but only once" in (stage.models.find_body(stage.requests("go")[-1].n) or b"")
+        await stage.kept()
+
+
+@full
+@pytest.mark.parametrize("point", [Point.AFTER_OUTCOME, Point.OUTCOME_QUEUED])
+async def test_a_worker_that_dies_when_the_signal_has_come_loses_nothing(
+    tmp_path: Path, point: Point
+) -> None:
+    script = {"go": [Step(text="I wait.", tools=(waits(signal="ci"),)), *says("It came.")]}
+    async with staged(tmp_path, script) as stage:
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            await at_rest(stage)
+        await (await stage.session()).signal("ci", "green")
+        await stage.killed_at(Spot(point, "wait"))
+        assert str(await stage.finish(turn)) == "It came."
+        assert stage.steps("go") == [0, 1]
+        await stage.kept()
+
+
+@full
+async def test_a_wait_of_a_program_can_be_cancelled_and_the_next_turn_is_sound(tmp_path: Path) -> None:
+    script = {
+        "go": [Step(text="I wait.", tools=(waits(signal="ci"),)), *says("It came.")],
+        "next": says("Sure."),
+    }
+    async with staged(tmp_path, script) as stage:
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            await at_rest(stage)
+            await turn.cancel("never mind")
+            assert (await ended(turn)).status == "cancelled"
+            assert str(await ended(await stage.send(prompt("next")))) == "Sure."
+        await stage.kept()
