@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from outlast.codec import canonical, decode_input, read_messages, request_of, unsqueeze
-from outlast.fold import SessionState, TurnState, fold
+from outlast.fold import CallState, SessionState, TurnState, fold
 from outlast.fold import records_of as of_commit
 from outlast.ids import digest
 from outlast.records import AnyRecord, CallIntent, Payload
@@ -85,7 +85,9 @@ async def _conversations(history: History) -> dict[str, Any]:
 
 
 def _state(state: SessionState, history: History) -> dict[str, Any]:
+    signals = [[signal.input, signal.name, _value(signal.value, history)] for signal in state.signals]
     return {
+        **({"signals": signals} if signals else {}),  # not in what was written before there were any
         "opened": msgspec.to_builtins(state.opened),
         "seq": state.seq,
         "fence": state.fence,
@@ -117,7 +119,8 @@ def _turn(turn: TurnState, history: History) -> dict[str, Any]:
         "usage": msgspec.to_builtins(turn.usage),
         "attempts": [[one.fence, one.worker, one.settled, one.ended] for one in turn.attempts],
         "calls": {
-            str(number): {
+            str(number): _ruled(call)
+            | {
                 "intent": msgspec.to_builtins(call.intent, builtin_types=(msgspec.Raw,))
                 | {"arguments": _value(call.intent.arguments, history)},
                 "request": msgspec.to_builtins(request_of(call.intent)),
@@ -131,6 +134,16 @@ def _turn(turn: TurnState, history: History) -> dict[str, Any]:
             for number, call in turn.calls.items()
         },
     }
+
+
+def _ruled(call: CallState) -> dict[str, Any]:
+    """What a person decided, and the signal that ended it: where there is any."""
+    ruled: dict[str, Any] = {}
+    if call.decided is not None:
+        ruled["decided"] = [call.decided.ruling, call.decided.input, call.decided.by]
+    if call.outcome is not None and call.outcome.signal:
+        ruled["signal"] = call.outcome.signal
+    return ruled
 
 
 def _value(payload: Payload, history: History) -> Any:  # JSON comes in here
