@@ -14,8 +14,7 @@ from outlast.testing.models import Step, ToolUse
 from tests.acceptance.shop import PREFIX
 from tests.acceptance.stage import LIMIT_S, Stage, ended, prompt, says, staged, use
 
-pytestmark = [pytest.mark.harness, pytest.mark.timeout(180)]
-full = pytest.mark.full
+pytestmark = [pytest.mark.harness, pytest.mark.full, pytest.mark.timeout(180)]
 THREE_DAYS_S = 3 * 86_400.0
 
 
@@ -55,7 +54,6 @@ async def test_claude_code_waits_three_days_for_a_signal_and_is_not_there_meanwh
         await stage.kept()
 
 
-@full
 async def test_claude_code_asks_a_person_who_answers_once(tmp_path: Path) -> None:
     ask = ToolUse(name=f"{PREFIX}outlast_ask", input={"question": "May I push?", "choices": ["yes", "no"]})
     script = {"go": [Step(text="I ask.", tools=(ask,)), *says("Then I push.")]}
@@ -72,7 +70,6 @@ async def test_claude_code_asks_a_person_who_answers_once(tmp_path: Path) -> Non
         await stage.kept()
 
 
-@full
 @pytest.mark.parametrize("point", [Point.AFTER_OUTCOME, Point.OUTCOME_QUEUED])
 async def test_a_worker_that_dies_when_the_signal_has_come_loses_nothing(
     tmp_path: Path, point: Point
@@ -89,7 +86,6 @@ async def test_a_worker_that_dies_when_the_signal_has_come_loses_nothing(
         await stage.kept()
 
 
-@full
 async def test_a_wait_of_a_program_can_be_cancelled_and_the_next_turn_is_sound(tmp_path: Path) -> None:
     script = {
         "go": [Step(text="I wait.", tools=(waits(signal="ci"),)), *says("It came.")],

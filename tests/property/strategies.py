@@ -88,6 +88,8 @@ def of_type(kind: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(parts)
     if get_origin(kind) in {Union, types.UnionType}:
         return st.one_of(*(of_type(part) for part in parts))
+    if get_origin(kind) is tuple:
+        return st.lists(of_type(parts[0]), max_size=3).map(tuple)
     if get_origin(kind) is dict:
         return st.dictionaries(of_type(parts[0]), of_type(parts[1]), max_size=3)
     raise TypeError(kind)

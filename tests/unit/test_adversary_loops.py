@@ -6,7 +6,7 @@ import pytest
 
 from outlast.adapter import Attempt, ModelAsk, Send, ToolAsk, TurnResult
 from outlast.adapters.scripted import Scripted
-from outlast.engine.turn import LOST_TIMES
+from outlast.engine.budget import LOST_TIMES
 from outlast.errors import HarnessError
 from outlast.records import CallIntent, TurnParked
 from outlast.tool import ToolIO, tool
