@@ -23,6 +23,7 @@ from outlast.adapter import (
     Processes,
     Resolved,
     TurnResult,
+    Waiting,
 )
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -222,5 +223,5 @@ class Spoiled:
     def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
         return self._inner.resolve(name, arguments, tools)
 
-    async def advance(self, attempt: Attempt) -> TurnResult:
+    async def advance(self, attempt: Attempt) -> TurnResult | Waiting:
         return await self._inner.advance(cast("Attempt", self._spoil(attempt)))

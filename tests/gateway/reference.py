@@ -25,6 +25,7 @@ from outlast.adapter import (
     TakenSteer,
     ToolAsk,
     ToolResult,
+    WaitAsk,
 )
 from outlast.clock import Clock, SystemClock
 from outlast.fold import SessionState, TurnState
@@ -182,6 +183,25 @@ class MemoryCalls:
         result = value if isinstance(value, ToolResult) else ToolResult("ok", value)
         self.results[harness_id] = result
         return result
+
+    # what only loops do
+
+    async def refuse_model(self, call: int, refusal: Mapping[str, Any], usage: Usage | None = None) -> None:
+        raise NotImplementedError
+
+    async def wait(
+        self, ask: WaitAsk, *, lane: str = MAIN, pausing: Callable[[int], None] = lambda _: None
+    ) -> ToolResult:
+        raise NotImplementedError
+
+    async def value(self, name: str, make: Callable[[], object], *, lane: str = MAIN) -> Any:
+        raise NotImplementedError
+
+    def ahead(self, lane: str = MAIN) -> CallIntent | None:
+        raise NotImplementedError
+
+    async def walked(self) -> None:
+        raise NotImplementedError
 
     def result_of(self, harness_id: str) -> ToolResult | None:
         known = self.results.get(harness_id)

@@ -9,7 +9,7 @@ import pytest
 
 from outlast.adapter import Agent
 from outlast.adapters.python import IO, Loop, LoopFunction
-from outlast.clock import ManualClock
+from outlast.clock import Clock, ManualClock
 from outlast.errors import NothingCame, ToolError
 from outlast.gate import Gate, Point
 from outlast.records import CallIntent, CallOutcome, TurnParked
@@ -107,7 +107,7 @@ async def everything(io: IO, prompt: str) -> object:
 
 
 async def life(
-    world: World, clock: ManualClock, agent: Agent, name: str, *, death: Spot | None = None, dead: str = ""
+    world: World, clock: Clock, agent: Agent, name: str, *, death: Spot | None = None, dead: str = ""
 ) -> RecordingGate:
     """One worker, to its death or until nothing is left to do."""
     mortal, record = MortalWorld(world), RecordingGate()

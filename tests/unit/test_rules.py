@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,13 +83,13 @@ class Shop:
 
 def agent_of(shop: Shop, rules: Sequence[Rule], *cents: int) -> Agent:
     async def run(io: IO, prompt: str) -> object:
-        async def one(lane: IO, amount: int) -> object:
+        async def one(amount: int, lane: IO) -> object:
             try:
                 return await lane.tool("pay", cents=amount)
             except ToolError as error:
                 return str(error)
 
-        return await io.gather(*(lambda lane, amount=amount: one(lane, amount) for amount in cents))
+        return await io.gather(*(partial(one, amount) for amount in cents))
 
     return Agent("tester", Loop(run), tools=shop.tools(), rules=rules)
 

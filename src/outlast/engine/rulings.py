@@ -28,7 +28,7 @@ def rule(
     if isinstance(word, Retry):
         return _retry(turn, word, now_s)
     call = turn.calls.get(word.call)
-    wanted = set() if call is None else _wanted(turn, call)
+    wanted: set[Ruling] = set() if call is None else _wanted(turn, call)
     if call is None or not wanted:
         return f"call {word.call} does not wait for a decision"
     if word.ruling not in wanted:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from outlast.adapter import Agent, TurnResult, Waiting
 from outlast.clock import Clock
@@ -52,6 +52,8 @@ STUBBORN_S: Final = 5.0
 """How long an ending attempt waits for tools that do not let themselves be cancelled."""
 HOLD_S: Final = 0.25
 """How often a session that is held through a pause is looked at: a cancel ends the pause, a hand-over too."""
+
+End: TypeAlias = TurnResult | Waiting
 
 OpenSurroundings = Callable[[SessionState, Agent], AbstractAsyncContextManager[Surroundings]]
 
@@ -215,8 +217,8 @@ class _Session:
 
     def _context(self, agent: Agent) -> Context:
         advancer = self._advancer
-        offered = OFFERED if agent.adapter.abilities.waits else {}
-        tools = {**offered, **{tool.name: tool for tool in agent.tools}}
+        offered = OFFERED.values() if agent.adapter.abilities.waits else ()
+        tools = {tool.name: tool for tool in (*offered, *agent.tools)}
         context = Context(
             advancer.world, self._writer, agent.adapter, tools, gate=advancer.gate, clock=advancer.clock
         )
@@ -227,9 +229,7 @@ class _Session:
             context.stop(HANDED_OVER)
         return context
 
-    async def _advance(
-        self, attempt: EngineAttempt, context: Context
-    ) -> TurnResult | Waiting | OutlastError | None:
+    async def _advance(self, attempt: EngineAttempt, context: Context) -> End | OutlastError | None:
         """Let the adapter carry the turn until it ends, is stopped or is lost. Nothing of it runs when this returns."""
         loop = asyncio.get_running_loop()
         driver = loop.create_task(self._drive(attempt, context))
@@ -251,10 +251,10 @@ class _Session:
             # A tool that ran on beneath another worker would make nonsense of what that one finds out about it. At the
             # end of a turn it says itself that the call is in doubt; so a stubborn one is waited for in one case only.
             handing_over = context.stopping == HANDED_OVER and self._writer.lost is None
-            await attempt.calls.stop(None if handing_over else STUBBORN_S)
+            await attempt.calls.stop(context.term.left_s if handing_over else STUBBORN_S)
             context.closed = True
 
-    async def _drive(self, attempt: EngineAttempt, context: Context) -> TurnResult | Waiting:
+    async def _drive(self, attempt: EngineAttempt, context: Context) -> End:
         if attempt.resumed:
             await recover(attempt, context)
             if await attempt.calls.waits.hold_on():
@@ -270,9 +270,7 @@ class _Session:
             # Of its own making. The others, out of a task, would take the event loop along.
             raise HarnessError(harness="the adapter", reason=described(error)) from error
 
-    async def _finish(
-        self, attempt: EngineAttempt, context: Context, end: TurnResult | Waiting | OutlastError | None
-    ) -> bool:
+    async def _finish(self, attempt: EngineAttempt, context: Context, end: End | OutlastError | None) -> bool:
         if self._writer.lost is not None:
             raise self._writer.lost
         if context.stopping == CANCELLED:
@@ -345,9 +343,7 @@ class _Session:
         return False
 
 
-def _ending(
-    driver: "asyncio.Task[TurnResult]", watcher: "asyncio.Task[None]"
-) -> TurnResult | OutlastError | None:
+def _ending(driver: "asyncio.Task[End]", watcher: "asyncio.Task[None]") -> End | OutlastError | None:
     """What the driver came to. A failure of the watcher is raised, one of the harness is returned."""
     if watcher.done() and not watcher.cancelled():
         failure = watcher.exception()
@@ -375,7 +371,7 @@ def _failure(error: BaseException) -> OutlastError | None:
     )
 
 
-def _cancel(task: "asyncio.Task[TurnResult]") -> None:
+def _cancel(task: "asyncio.Task[End]") -> None:
     task.cancel()
 
 
