@@ -110,6 +110,11 @@ class TurnState(msgspec.Struct):
         """Its newest attempt ended because all that is left to do is wait."""
         return bool(self.attempts) and self.attempts[-1].ended == "waiting"
 
+    @property
+    def word(self) -> str:
+        """How it stands, in a word: `open`, `waiting`, or what it is parked for."""
+        return self.parked.why if self.parked is not None else "waiting" if self.waits else "open"
+
     def open_calls(self) -> list[CallState]:
         return [call for call in self.calls.values() if call.outcome is None]
 

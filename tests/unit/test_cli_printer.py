@@ -191,3 +191,61 @@ def test_what_a_tool_says_cannot_draw_on_the_terminal() -> None:
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "␛[2J" in text
+
+
+def _wait(call: int, name: str, about: object, **facts: object) -> Event:
+    return Event(
+        "4.0",
+        "call.opened",
+        1,
+        1,
+        "main",
+        call,
+        name,
+        payload=_payload(about),
+        facts={"kind": "wait", **facts},
+    )
+
+
+def test_what_a_turn_waits_for_is_told_when_it_begins_with_what_to_type() -> None:
+    asked = _wait(3, "person", {"question": "Shall I?", "choices": ["yes", "not yet"]})
+    rested = Event("5.0", "attempt.ended", 1, 1, status="waiting")
+    answered = Event("6.0", "call.decided", 1, 1, call=3, status="done", text="ann")
+    settled = Event("6.1", "call.settled", 1, 1, "main", 3, status="ok", payload=_payload("not yet"))
+    text = _printed([OPENED, _wait(2, "signal", {"signal": "ci"}), asked, rested, answered, settled])
+    assert (
+        text
+        == """\
+turn 1  Add a page
+  … waits for the signal ci
+      outlast signal SESSION ci --value JSON
+  … call 3 asks: Shall I? (yes · not yet)
+      outlast decide SESSION 3 --answer yes
+      outlast decide SESSION 3 --answer 'not yet'
+  ▪ waits    no worker holds it meanwhile
+  » person   decided: done by ann
+  ● person     0.0 s   not yet
+"""
+    )
+
+
+def test_a_call_in_doubt_is_told_with_the_ways_to_decide_it() -> None:
+    parked = Event("6.0", "turn.parked", 1, 2, status="decision", facts={"in_doubt": [2]})
+    assert _printed([OPENED, TOOL, parked]).splitlines()[1:] == [
+        "turn 1 waits for a decision",
+        "  ? Bash     pytest -q   is in doubt: it may have run",
+        "      outlast decide SESSION 2 --done RESULT",
+        "      outlast decide SESSION 2 --run-again",
+        "      outlast decide SESSION 2 --failed WHY",
+    ]
+
+
+def test_what_a_loop_drew_from_chance_is_nothing_that_happened() -> None:
+    drawn = Event("4.0", "call.opened", 1, 1, "main", 2, "random", facts={"kind": "value"})
+    settled = Event("5.0", "call.settled", 1, 1, "main", 2, status="ok", payload=_payload(0.5))
+    assert _printed([OPENED, drawn, settled]) == "turn 1  Add a page\n"
+
+
+def test_a_question_cannot_draw_on_the_terminal() -> None:
+    text = _printed([OPENED, _wait(2, "person", {"question": "\x1b[2J?", "choices": ["\x1b]0;x\x07"]})])
+    assert "\x1b" not in text

@@ -9,13 +9,15 @@ import anyio
 import click
 import msgspec
 
+from outlast.cli.awaited import Awaited, awaited_by, lines_of
 from outlast.cli.companion import Companion, accompanied
 from outlast.cli.dialogue import ask_on_interrupt
 from outlast.cli.exits import Exit, hush, outcome_code
 from outlast.cli.machine import machine_id
 from outlast.cli.options import Setup
 from outlast.cli.text import plain
-from outlast.cli.watching import Sink, inputs_of, show, sink_of, ticking
+from outlast.cli.watching import Sink, inputs_of, may_end, show, sink_of, ticking
+from outlast.engine.rulings import is_question
 from outlast.records import Prompt, Steer
 from outlast.records.events import Event
 from outlast.session import Session, Turn
@@ -50,7 +52,7 @@ async def attend(setup: Setup, attended: Attended) -> int:
         # Writing to a closed terminal may fail before its SIGHUP ends this process: the same must come of both.
         return shown and not sys.stdout.isatty()
 
-    sink = sink_of(setup, hint=INTERACTIVE_HINT if interactive else "")
+    sink = sink_of(setup, attended.session.id, hint=INTERACTIVE_HINT if interactive else "")
     watch = _Watch(setup, attended, sink)
     try:
         watch.hello()
@@ -80,6 +82,7 @@ class _Watch:
         self._sink = sink
         self._turn = attended.turns[0]
         self._last: Event | None = None
+        self._awaits: list[Awaited] = []
         self.code = Exit.DETACHED
 
     def hello(self) -> None:
@@ -102,8 +105,9 @@ class _Watch:
         async for event in show(session, turn.follow(), self._sink):
             if event.kind == "turn.settled":
                 self.code, self._last = outcome_code(event.status), event
-            elif event.kind == "turn.parked" and await _stands_still(session):
+            elif may_end(event) and await _stands_still(session):
                 self.code, self._last = Exit.WAITING, event
+                self._awaits = await awaited_by(session, await session.state())
                 return True
         return False
 
@@ -118,9 +122,8 @@ class _Watch:
         elif self.code == Exit.DETACHED:
             click.echo(f"detached. {self._attended.come_back}")
         elif self.code == Exit.WAITING:
-            click.echo(
-                f"It waits for you: `outlast show {session}` has the evidence, `outlast cancel {session}` ends it."
-            )
+            told = [f"It waits for you: `outlast show {session}` has all of it.", *lines_of(self._awaits)]
+            click.echo("\n".join(told))
 
     def _result(self) -> dict[str, Any]:
         event = self._last
@@ -133,6 +136,7 @@ class _Watch:
             "result": event.payload.value(),
             "error": event.text,
             "usage": event.usage,
+            "awaits": self._awaits,
             "exit": self.code,
         }
 
@@ -144,10 +148,13 @@ def _companion(setup: Setup, attended: Attended, sink: Sink) -> Companion:
 
 
 async def _stands_still(session: Session) -> bool:
-    """The open turn is parked, and nothing that ends or releases it is on its way."""
-    if not (await session.head()).parked:
+    """The open turn waits for a person, and nothing that ends or releases it is on its way."""
+    on_its_way = await inputs_of(session)  # read first: what is taken out after it stands in the log
+    turn = (await session.state()).turn
+    if turn is None or not all(isinstance(value, (Prompt, Steer)) for _, value in on_its_way):
         return False
-    return all(isinstance(value, (Prompt, Steer)) for _, value in await inputs_of(session))
+    asks = turn.waits and any(is_question(call) for call in turn.open_calls())
+    return turn.parked is not None or asks
 
 
 async def _placed_elsewhere(setup: Setup, session: Session) -> str:

@@ -4,7 +4,7 @@ import click
 
 from outlast.cli.exits import Exit, outcome_code
 from outlast.cli.options import SESSION, Setup, examples, perform, shared
-from outlast.cli.watching import ENDINGS, show, sink_of, ticking, until_idle
+from outlast.cli.watching import may_end, show, sink_of, ticking, until_idle
 from outlast.session import Session
 from outlast.world import START, Cursor
 
@@ -19,7 +19,12 @@ from outlast.world import START, Cursor
     help="Go on after this cursor, as events carry it; by default from the start.",
 )
 @click.option("--new", is_flag=True, help="Only what comes from now on.")
-@click.option("--until-idle", "ends", is_flag=True, help="End when no turn is open and none waits.")
+@click.option(
+    "--until-idle",
+    "ends",
+    is_flag=True,
+    help="End when no turn is open and none is queued, or the open one waits for a person or a signal.",
+)
 @shared
 def follow(session: str, after: str | None, new: bool, ends: bool, world: str | None, json: bool) -> None:
     """Watch SESSION: what happened, then whatever comes. Ctrl-C stops the watching, not the session.
@@ -37,12 +42,12 @@ def follow(session: str, after: str | None, new: bool, ends: bool, world: str | 
             found = await Session.find(opened, session)
             if new:
                 cursor = Cursor.behind((await found.head()).seq)
-            sink = sink_of(setup)
+            sink = sink_of(setup, session)
             source = until_idle(found, cursor) if ends else found.follow(cursor)
             with sink:
                 async with ticking(sink):
                     async for event in show(found, source, sink):
-                        if event.kind in ENDINGS:
+                        if may_end(event):
                             code = outcome_code(event.status)
         return code
 

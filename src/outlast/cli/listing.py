@@ -1,10 +1,14 @@
 """What `ls` says of a session: how it stands, and what it waits for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from outlast.cli.awaited import Awaited, awaited_by, brief
 from outlast.cli.text import age, moment
-from outlast.world import SessionHead, WorkerRow
+from outlast.clock import Clock
+from outlast.errors import OutlastError
+from outlast.session import Session
+from outlast.world import SessionHead, WorkerRow, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +22,28 @@ class Row:
     when: str
 
 
-def rows_of(heads: Sequence[SessionHead], workers: Sequence[WorkerRow], now_s: float) -> list[Row]:
+async def what_waits(
+    world: World, heads: Sequence[SessionHead], clock: Clock
+) -> Mapping[str, Sequence[Awaited]]:
+    """By session, what its open turn waits for; of those only where nothing else is to be done."""
+    found: dict[str, Sequence[Awaited]] = {}
+    for head in heads:
+        later = head.wake_at_s is not None and head.wake_at_s > clock.now()
+        if head.turn_open and not head.waiting_inputs and (head.parked or later):
+            session = Session(world, head.session, clock)
+            try:
+                found[head.session] = await awaited_by(session, await session.state())
+            except OutlastError:
+                continue  # one whose log cannot be read, or that is erased meanwhile, must not hide the others
+    return found
+
+
+def rows_of(
+    heads: Sequence[SessionHead],
+    workers: Sequence[WorkerRow],
+    now_s: float,
+    awaited: Mapping[str, Sequence[Awaited]],
+) -> list[Row]:
     """`heads`, each with what it waits for."""
     alive = {row.worker for row in workers if row.deadline_s > now_s}
     return [
@@ -26,19 +51,21 @@ def rows_of(heads: Sequence[SessionHead], workers: Sequence[WorkerRow], now_s: f
             head.session,
             head.agent,
             head.status,
-            _waits(head, alive, now_s),
+            _waits(head, alive, now_s, awaited.get(head.session, ())),
             f"{age(now_s - head.updated_at_s)} ago",
         )
         for head in heads
     ]
 
 
-def _waits(head: SessionHead, alive: set[str], now_s: float) -> str:
+def _waits(head: SessionHead, alive: set[str], now_s: float, awaited: Sequence[Awaited]) -> str:
     if head.worker is not None and head.worker in alive:
         return f"with {head.worker}" if head.turn_open or head.waiting_inputs else ""
     waiting = (
         f"{head.waiting_inputs} input{'s' if head.waiting_inputs > 1 else ''}" if head.waiting_inputs else ""
     )
+    if awaited and not waiting:
+        return brief(head.session, awaited)
     if head.parked and not waiting:
         return "waits for you: outlast show, cancel"
     if head.turn_open and not waiting and head.wake_at_s is not None and head.wake_at_s > now_s:

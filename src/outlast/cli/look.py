@@ -3,8 +3,10 @@
 from collections.abc import AsyncGenerator
 
 import click
+import msgspec
 
-from outlast.cli.listing import columns, rows_of
+from outlast.cli.awaited import awaited_by
+from outlast.cli.listing import columns, rows_of, what_waits
 from outlast.cli.options import SESSION, Setup, examples, perform, shared
 from outlast.cli.report import Report, record_line, report_json, report_text, turns_of
 from outlast.fold import records_of
@@ -26,11 +28,14 @@ def ls(limit: int, only_open: bool, world: str | None, json: bool) -> None:
             shown = 0
             async for heads in _pages(opened, limit, only_open=only_open):
                 shown += len(heads)
+                awaited = await what_waits(opened, heads, setup.clock)
                 if json:
                     for head in heads:
-                        setup.say(head, "")
+                        value = msgspec.to_builtins(head)
+                        setup.say({**value, "awaits": awaited.get(head.session, ())}, "")
                 else:
-                    click.echo("\n".join(columns(rows_of(heads, await opened.workers(), setup.clock.now()))))
+                    rows = rows_of(heads, await opened.workers(), setup.clock.now(), awaited)
+                    click.echo("\n".join(columns(rows)))
             if not shown and not json:
                 kind = "session with an open turn" if only_open else "session"
                 click.echo(f'No {kind} in {opened.name}. Begin one: outlast run claude-code "…"', err=True)
@@ -59,7 +64,8 @@ async def _pages(world: World, limit: int, *, only_open: bool) -> AsyncGenerator
 def show(session: str, world: str | None, json: bool) -> None:
     """Show how SESSION stands: its turns, and of the open one every attempt and call.
 
-    Of a turn that is stuck or diverged it shows the evidence, and how to end it.
+    Of a turn that waits it shows for what, and the command that brings it about: a signal, an answer, a decision about
+    what is in doubt. Of one that is stuck or diverged it shows the evidence, and how to let it go on or end it.
     """
 
     async def body(setup: Setup) -> None:
@@ -72,7 +78,8 @@ def show(session: str, world: str | None, json: bool) -> None:
                 state,
                 await turns_of(found),
                 result,
-                rows_of([head], await opened.workers(), setup.clock.now())[0],
+                rows_of([head], await opened.workers(), setup.clock.now(), {})[0],
+                await awaited_by(found, state),
             )
             setup.say(report_json(report), report_text(report))
 

@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from outlast.calls import MAIN
+from outlast.cli.awaited import Awaited, decisions, wait_of
 from outlast.cli.text import (
     COLOUR,
     MARK,
@@ -57,13 +58,26 @@ class _Turn:
 
 
 class Printer:
-    """Prints the events of one session. A context: the live region lasts as long as it does."""
+    """Prints the events of one session. A context: the live region lasts as long as it does.
 
-    def __init__(self, console: Console | None = None, *, clock: Clock | None = None, hint: str = "") -> None:
+    Args:
+        hint: what the person may do, in the live region.
+        session: its id, for the commands that bring about what it waits for.
+    """
+
+    def __init__(
+        self,
+        console: Console | None = None,
+        *,
+        clock: Clock | None = None,
+        hint: str = "",
+        session: str = "SESSION",
+    ) -> None:
         self.console = console or Terminal(highlight=False, soft_wrap=True)
         self.screen = Screen()
         self._clock = clock or SystemClock()
         self._hint = hint
+        self._session = session
         self._turn = _Turn()
         self._arguments: dict[int, str] = {}
         self._since: dict[int, float] = {}
@@ -155,7 +169,8 @@ class Printer:
             case "attempt.opened":
                 turn.attempts += turn.open
             case "call.opened":
-                self._arguments[event.call] = arguments_text(event.payload)
+                wait = self._wait(event)
+                self._arguments[event.call] = arguments_text(event.payload) if wait is None else wait.text
                 self._since[event.call] = event.at_s
             case "call.started":
                 self._since[event.call] = event.at_s
@@ -171,8 +186,19 @@ class Printer:
                 return Text(f"  ▸ attempt {self._turn.attempts} by {worker}", "bright_black")
             case "turn.opened":
                 return Text(f"turn {event.turn}", "bold").append(f"  {_quoted(event)}", "not bold")
+            case "call.opened":
+                return self._asked(event)
             case "call.settled":
                 return self._settled(event)
+            case "call.decided":
+                by = f" by {short(event.text)}" if event.text else ""
+                return Text(
+                    f"  » {self._name(event):8} decided: {event.status.replace('_', ' ')}{by}", "cyan"
+                )
+            case "signal.kept":
+                return Text(
+                    f"  » signal   {short(event.name)} {short(payload_text(event.payload))}".rstrip(), "cyan"
+                )
             case "call.retracted":
                 return Text(f"  ↶ {self._name(event):8} {short(event.text, 200)}", "bright_black")
             case "call.verdict":
@@ -185,9 +211,13 @@ class Printer:
                 return Text(f"  » steer    {short(event.text)}", "cyan")
             case "prompt.queued" if self._turn.open:
                 return Text(f"  » queued   {_quoted(event)}", "cyan")
+            case "attempt.ended" if event.status == "waiting":
+                return Text("  ▪ waits    no worker holds it meanwhile", "bright_black")
             case "attempt.ended":
                 ended = f"  ▪ attempt  {event.status.replace('_', ' ')} {short(event.text, 300)}"
                 return Text(ended.rstrip(), "yellow")
+            case "turn.parked" if event.status == "decision":
+                return self._in_doubt(event)
             case "turn.parked":
                 evidence = msgspec.json.encode(event.facts).decode()
                 return Text(f"turn {event.turn} {event.status}: {short(evidence, 400)}", "yellow")
@@ -200,13 +230,42 @@ class Printer:
             case _:  # a gap too: it is text of a call whose whole result is printed when it is settled
                 return None
 
-    def _settled(self, event: Event) -> Text:
+    def _wait(self, event: Event) -> Awaited | None:
+        """What a call that is opened waits for, if it waits."""
+        if event.facts.get("kind") != "wait" or event.payload.ref:
+            return None
+        about, until_s = event.payload.value(), float(event.facts.get("until_s", 0.0))
+        return wait_of(self._session, event.call, event.name, about, until_s)
+
+    def _asked(self, event: Event) -> Text | None:
+        """A wait is told when it begins: it may be the last that happens for days."""
+        wait = self._wait(event)
+        if wait is None:
+            return None
+        lines = [f"  … {wait.text}", *(f"      {command}" for command in wait.commands)]
+        return Text("\n".join(lines), "yellow" if wait.what == "answer" else "cyan")
+
+    def _in_doubt(self, event: Event) -> Text:
+        lines = [f"turn {event.turn} waits for a decision"]
+        for call in event.facts.get("in_doubt", ()):
+            about = self._arguments.get(call, "")
+            name = self.screen.calls[call].name if call in self.screen.calls else f"call {call}"
+            lines.append(f"  ? {short(name, 40):8} {about}   is in doubt: it may have run".rstrip())
+            lines += [f"      {command}" for command in decisions(self._session, call)]
+        return Text("\n".join(lines), "yellow")
+
+    def _settled(self, event: Event) -> Text | None:
         view = self.screen.calls[event.call]
+        if view.kind == "value":
+            return None  # the loop looked at a clock or drew a number: nothing happened
         took = f"{float(event.facts.get('duration_s', 0.0)):.1f} s"
         line = Text("  ").append(f"{MARK.get(event.status, '●')} ", COLOUR.get(event.status, ""))
         line.append(f"{_lane(view)}{self._name(event):8} {took:>7}   ")
         note = "" if event.status == "ok" else event.status.replace("_", " ")
-        if _is_model(view, event):
+        if view.kind == "wait":
+            came = "" if view.name == "sleep" else short(payload_text(event.payload), 120)
+            line.append("   ".join(filter(None, [came, note])))
+        elif _is_model(view, event):
             line.append("   ".join(filter(None, [tokens(event.usage) if event.usage else "", note])))
             said = answer_text(event).replace("\n", "\n    ")
             line.append(f"\n    {said}" if said else "")

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from outlast.calls import MAIN
+from outlast.cli.awaited import Awaited, lines_of
 from outlast.cli.listing import Row
 from outlast.cli.text import MARK, arguments_text, dollars, payload_text, plain, short, tokens
 from outlast.fold import AttemptState, CallState, SessionState, TurnState, records_of
@@ -37,6 +38,8 @@ class Report:
     result: Any
     """Of the last settled turn."""
     row: Row
+    awaits: Sequence[Awaited] = ()
+    """What the open turn waits for."""
 
 
 async def turns_of(session: Session) -> list[TurnRow]:
@@ -75,13 +78,13 @@ def report_json(report: Report) -> dict[str, Any]:
         "settings": {} if opened is None else opened.settings,
         "usage": state.usage,
         "turns": report.turns,
-        "open_turn": None if turn is None else _turn_json(turn),
+        "open_turn": None if turn is None else _turn_json(turn, report.awaits),
         "queued": [{"input": one.input, "prompt": one.prompt, "steered": one.steered} for one in state.queue],
         "result": report.result,
     }
 
 
-def _turn_json(turn: TurnState) -> dict[str, Any]:
+def _turn_json(turn: TurnState, awaits: Sequence[Awaited]) -> dict[str, Any]:
     return {
         "turn": turn.turn,
         "input": turn.input,
@@ -90,6 +93,7 @@ def _turn_json(turn: TurnState) -> dict[str, Any]:
         "usage": turn.usage,
         "calls": list(turn.calls.values()),
         "parked": None if turn.parked is None else {"why": turn.parked.why, "evidence": turn.parked.evidence},
+        "awaits": awaits,
     }
 
 
@@ -99,36 +103,33 @@ def report_text(report: Report) -> str:
     lines = [f"session {head.session} · {head.agent} · {head.status}"]
     if state.opened is not None and state.opened.cwd:
         lines.append(f"  in {plain(state.opened.cwd)}")
-    if report.row.waits:
+    if report.row.waits and (head.worker is not None or head.waiting_inputs or not report.awaits):
         lines.append(f"  {report.row.waits}")
-    parked = None if state.turn is None or state.turn.parked is None else state.turn.parked.why
-    lines += [_turn_line(row, parked) for row in report.turns]
+    word = "open" if state.turn is None else state.turn.word
+    lines += [_turn_line(row, word) for row in report.turns]
     if state.turn is not None:
-        lines += _open_turn_lines(head.session, state.turn)
+        lines += _open_turn_lines(state.turn)
+        lines += lines_of(report.awaits)
     elif state.last is not None and report.result is not None:
         lines.append(f"  {short(result_text(report.result), 2000)}")
     lines += [f"queued  {short(payload_text(one.prompt), 80)}" for one in state.queue]
     return "\n".join(lines)
 
 
-def _turn_line(row: TurnRow, parked: str | None) -> str:
+def _turn_line(row: TurnRow, word: str) -> str:
     if row.status == "open":
-        return f"turn {row.turn} {parked or 'open'}  {short(row.prompt, 80)}"
+        return f"turn {row.turn} {word}  {short(row.prompt, 80)}"
     error = f"  {short(row.error, 300)}" if row.error else ""
     return f"turn {row.turn} {row.status}  {dollars(row.usage.cost_usd)}  {short(row.prompt, 80)}{error}"
 
 
-def _open_turn_lines(session: str, turn: TurnState) -> list[str]:
+def _open_turn_lines(turn: TurnState) -> list[str]:
     last = len(turn.attempts)
     lines = [_attempt_line(at, attempt, newest=at == last) for at, attempt in enumerate(turn.attempts, 1)]
     lines += [call_line(call) for call in turn.calls.values()]
-    if turn.parked is not None:
+    if turn.parked is not None and turn.parked.why != "decision":
         evidence = msgspec.json.format(msgspec.json.encode(turn.parked.evidence), indent=2).decode()
-        lines += [
-            f"It is {turn.parked.why} and waits for you. The evidence:",
-            plain(evidence),
-            f"End it: outlast cancel {session} (a worker carries that out: outlast work)",
-        ]
+        lines += [f"It is {turn.parked.why}. The evidence:", plain(evidence)]
     return lines
 
 

@@ -77,9 +77,14 @@ class JsonLines:
         yield
 
 
-def sink_of(setup: Setup, *, hint: str = "") -> Sink:
+def sink_of(setup: Setup, session: str, *, hint: str = "") -> Sink:
     """Where a command's events go: to the terminal, or to a script."""
-    return JsonLines() if setup.json else Printer(clock=setup.clock, hint=hint)
+    return JsonLines() if setup.json else Printer(clock=setup.clock, hint=hint, session=session)
+
+
+def may_end(event: Event) -> bool:
+    """After it a turn may be over, or stand still: a look at the session tells."""
+    return event.kind in ENDINGS or (event.kind == "attempt.ended" and event.status == "waiting")
 
 
 async def show(session: Session, source: AsyncGenerator[Event], sink: Sink) -> AsyncGenerator[Event]:
@@ -115,7 +120,7 @@ async def ticking(sink: Sink) -> AsyncGenerator[None]:
 
 
 async def until_idle(session: Session, after: Cursor) -> AsyncGenerator[Event]:
-    """What comes behind `after`, until no turn is open and none waits, or the open one waits for a person."""
+    """What comes behind `after`, until no turn is open and none is queued, or only an input lets the open one go on."""
     seen = after
     if await _is_over(session, seen):
         return
@@ -123,7 +128,7 @@ async def until_idle(session: Session, after: Cursor) -> AsyncGenerator[Event]:
         async for event in events:
             yield event
             seen = Cursor.parse(event.cursor)
-            if event.kind in ENDINGS and await _is_over(session, seen):
+            if may_end(event) and await _is_over(session, seen):
                 return
 
 

@@ -28,7 +28,7 @@ def rule(
     if isinstance(word, Retry):
         return _retry(turn, word, now_s)
     call = turn.calls.get(word.call)
-    wanted: set[Ruling] = set() if call is None else _wanted(turn, call)
+    wanted: set[Ruling] = set() if call is None else wanted_of(turn, call)
     if call is None or not wanted:
         return f"call {word.call} does not wait for a decision"
     if word.ruling not in wanted:
@@ -36,7 +36,7 @@ def rule(
     records: list[AnyRecord] = [Decided(turn.turn, word.call, word.ruling, input_id, word.by, now_s)]
     if word.ruling not in {"run_again", "allow"}:
         records.append(_outcome(call, word, packer, now_s))
-    left = [other for other in _undecided(turn) if other is not call]
+    left = [other for other in (*in_doubt(turn), *asked_about(turn)) if other is not call]
     if turn.parked is not None and turn.parked.why == "decision" and not left:
         records.append(TurnReleased(turn.turn, word.by, now_s))
     return records
@@ -45,27 +45,45 @@ def rule(
 def _retry(turn: TurnState, word: Retry, now_s: float) -> Sequence[AnyRecord] | str:
     if turn.turn != word.turn or turn.parked is None:
         return f"turn {word.turn} is not parked"
-    if _undecided(turn):
+    if in_doubt(turn) or asked_about(turn):
         return f"turn {word.turn} waits for a decision about its calls"
     return [TurnReleased(turn.turn, word.by, now_s)]
 
 
-def _wanted(turn: TurnState, call: CallState) -> set[Ruling]:
+def wanted_of(turn: TurnState, call: CallState) -> set[Ruling]:
     """What a person may say about a call; nothing if it waits for no word."""
-    if call.open and asks_person(call.intent):
+    if call.open and is_question(call):
         return {"done", "failed"}
-    if call not in _undecided(turn) or turn.parked is None:
-        return set()
-    asks = call.intent.call in turn.parked.evidence.get("asks", ())
-    return {"allow", "deny"} if asks else {"done", "run_again", "failed"}
+    if call in asked_about(turn):
+        return {"allow", "deny"}
+    return {"done", "run_again", "failed"} if call in in_doubt(turn) else set()
 
 
-def _undecided(turn: TurnState) -> list[CallState]:
-    """The calls that the turn is parked for and nobody has decided about."""
+def undecided(turn: TurnState) -> list[CallState]:
+    """The calls that a person's word can settle now: questions, and what the turn is parked for."""
+    questions = [call for call in turn.open_calls() if is_question(call)]
+    return [*questions, *in_doubt(turn), *asked_about(turn)]
+
+
+def is_question(call: CallState) -> bool:
+    """Whether the call asks a person, answered or not."""
+    return asks_person(call.intent)
+
+
+def in_doubt(turn: TurnState) -> list[CallState]:
+    """The calls of which nobody knows whether they took effect, and about which nobody has decided."""
+    return _parked_for(turn, "in_doubt")
+
+
+def asked_about(turn: TurnState) -> list[CallState]:
+    """The calls that a rule wants a person to allow, and about which nobody has decided."""
+    return _parked_for(turn, "asks")
+
+
+def _parked_for(turn: TurnState, why: str) -> list[CallState]:
     if turn.parked is None or turn.parked.why != "decision":
         return []
-    evidence = turn.parked.evidence
-    named = {int(call) for call in (*evidence.get("in_doubt", ()), *evidence.get("asks", ()))}
+    named = {int(call) for call in turn.parked.evidence.get(why, ())}
     return [call for call in turn.open_calls() if call.intent.call in named and call.decided is None]
 
 

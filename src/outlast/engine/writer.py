@@ -386,6 +386,5 @@ def status_of(state: SessionState) -> str:
         if state.last is None:
             return "new"
         return f"turn {state.last.turn} {state.last.status} · ${state.usage.cost_usd:.4f}"
-    word = turn.parked.why if turn.parked is not None else "waiting" if turn.waits else "open"
     tries = max(1, len(turn.attempts))
-    return f"turn {turn.turn} {word} · attempt {tries} · {len(turn.calls)} calls · ${turn.usage.cost_usd:.4f}"
+    return f"turn {turn.turn} {turn.word} · attempt {tries} · {len(turn.calls)} calls · ${turn.usage.cost_usd:.4f}"

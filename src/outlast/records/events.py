@@ -109,7 +109,8 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             facts = {"worker": record.worker, "versions": record.versions}
             return Event(cursor, "attempt.opened", attempt=fence, facts=facts, at_s=record.at_s)
         case CallIntent():
-            facts = {"kind": record.kind, "policy": record.policy, "asked_by": record.asked_by}
+            until = {"until_s": record.until_s} if record.until_s else {}
+            facts = {"kind": record.kind, "policy": record.policy, "asked_by": record.asked_by, **until}
             return Event(
                 cursor,
                 "call.opened",
