@@ -51,7 +51,7 @@ lock: $(filter .cache/%,$(UV))  ## resolve the dependencies anew into requiremen
 	  --generate-hashes --no-emit-index-url --no-header --quiet --output-file requirements.lock $(ARGS)
 	@if grep -n '://' requirements.lock; then echo "the lock must name no host"; exit 1; fi
 
-demo: setup  ## a real Claude Code turn, killed three times and carried on, with its receipt
+demo: setup  ## a real turn, killed three times and carried on, with its receipt (HARNESS=python: of a loop of one's own)
 	@$(BIN)/outlast demo $(FLAGS)
 
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s

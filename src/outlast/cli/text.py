@@ -79,14 +79,20 @@ def arguments_text(payload: Payload) -> str:
 
 class _Block(msgspec.Struct):
     type: str = ""
+    kind: str = ""
     text: str = ""
+
+
+class _Message(msgspec.Struct, frozen=True):
+    parts: list[_Block] = []
 
 
 class _Answer(msgspec.Struct):
-    """A model's answer: of a model program its blocks, of a loop its text."""
+    """A model's answer: of a program its blocks, of a loop its message, of a script its text."""
 
     text: str = ""
     content: list[_Block] = []
+    message: _Message = _Message()
 
 
 def answer_text(event: Event) -> str:
@@ -97,7 +103,8 @@ def answer_text(event: Event) -> str:
         answer = msgspec.json.decode(event.payload.json, type=_Answer)
     except msgspec.ValidationError:
         return ""
-    texts = [answer.text, *(block.text for block in answer.content if block.type == "text")]
+    blocks = [*answer.content, *answer.message.parts]
+    texts = [answer.text, *(block.text for block in blocks if "text" in {block.type, block.kind})]
     return plain("\n".join(text.strip() for text in texts if text.strip()))
 
 

@@ -1,1 +1,1 @@
-"""`outlast demo`: a real Claude Code turn, killed three times and carried on, with its receipt."""
+"""`outlast demo`: a turn of Claude Code or of a loop of one's own, killed three times and carried on; its receipt."""

@@ -50,6 +50,17 @@ class KillLine(msgspec.Struct):
     saved: Usage = Usage()
 
 
+class WaitLine(msgspec.Struct):
+    """One wait of the turn, and who held the session meanwhile."""
+
+    signal: str
+    looks: int = 0
+    """How often the demo looked at the session while it waited."""
+    free: int = 0
+    """How often no worker held it."""
+    lasted_s: float = 0.0
+
+
 class Receipt(msgspec.Struct):
     """Everything at the end; `ok` only if every promise held."""
 
@@ -58,6 +69,7 @@ class Receipt(msgspec.Struct):
     model_calls: list[ModelLine]
     tools: list[ToolLine]
     kills: list[KillLine]
+    waits: list[WaitLine]
     saved: dict[str, Any]
     cost_bytes: dict[str, int]
     broken: list[str]
@@ -118,6 +130,18 @@ def broken_promises(
     return broken
 
 
+def broken_waits(waits: Sequence[WaitLine], signal: str) -> list[str]:
+    """What did not hold of the wait for `signal`, if the plot has one."""
+    broken = [
+        f"a worker held the session at {wait.looks - wait.free} of {wait.looks} looks while it waited"
+        for wait in waits
+        if wait.free != wait.looks
+    ]
+    if signal and [wait.signal for wait in waits if wait.looks] != [signal]:
+        broken.append(f"the turn did not wait once for {signal}")
+    return broken
+
+
 def _broken_model_calls(lines: Sequence[ModelLine], kills: Sequence[KillLine]) -> list[str]:
     broken = [
         f"model call {line.call} was finished {line.finished} times by the provider, not once"
@@ -133,8 +157,8 @@ def _broken_model_calls(lines: Sequence[ModelLine], kills: Sequence[KillLine]) -
     return broken
 
 
-def cost_bytes(commits: Sequence[Commit], world_file: Path, session: str) -> dict[str, int]:
-    """What the log takes up: bodies by part, and the whole file of the World."""
+def cost_bytes(commits: Sequence[Commit], world_file: Path | None, session: str) -> dict[str, int]:
+    """What the log takes up: bodies by part, and the whole file of the World where it is one of the demo's own."""
     parts = {"log": 0, "mirror": 0}
     for commit in commits:
         records = records_of(session, commit)
@@ -143,8 +167,9 @@ def cost_bytes(commits: Sequence[Commit], world_file: Path, session: str) -> dic
         share = round(len(commit.body) * mirrored / whole)
         parts["mirror"] += share
         parts["log"] += len(commit.body) - share
-    files = [world_file, Path(f"{world_file}-wal")]
-    parts["world_file"] = sum(file.stat().st_size for file in files if file.exists())
+    if world_file is not None:
+        files = [world_file, Path(f"{world_file}-wal")]
+        parts["world_file"] = sum(file.stat().st_size for file in files if file.exists())
     return parts
 
 
@@ -168,10 +193,12 @@ def receipt_text(receipt: Receipt) -> str:
         *_model_rows(receipt.model_calls),
         *_tool_rows(receipt.tools),
         *_kill_rows(receipt.kills),
+        *_wait_rows(receipt.waits),
     ]
     saved, cost = receipt.saved, receipt.cost_bytes
     kept = f"{saved['calls']} calls, {saved['tokens']:,} tokens, ${saved['usd']:.4f}"
-    paid = f"{cost['log']:,} bytes of log, {cost['mirror']:,} of mirror; {cost['world_file']:,} on disk"
+    paid = f"{cost['log']:,} bytes of log, {cost['mirror']:,} of mirror"
+    paid += f"; {cost['world_file']:,} on disk" if "world_file" in cost else ""
     rows += [f"  saved against starting over at each kill: {kept}", f"  paid for it: {paid}"]
     rows += [f"  BROKEN: {text}" for text in receipt.broken]
     rows.append("  every promise held" if receipt.ok else "  a promise broke")
@@ -196,5 +223,13 @@ def _tool_rows(lines: Sequence[ToolLine]) -> list[str]:
 def _kill_rows(lines: Sequence[KillLine]) -> list[str]:
     return ["  kills                                        taken over   going on   calls kept"] + [
         f"    while {one.while_:34} {one.takeover_s * 1000:>8.0f} ms {one.recovery_s:>8.2f} s {one.finished_calls:>9}"
+        for one in lines
+    ]
+
+
+def _wait_rows(lines: Sequence[WaitLine]) -> list[str]:
+    return [
+        f"  waited {one.lasted_s:.1f} s for the signal {one.signal}: at {one.free} of {one.looks} looks no worker held "
+        "the session"
         for one in lines
     ]

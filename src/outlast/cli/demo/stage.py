@@ -13,11 +13,9 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from outlast.cli.demo.props import BANK
+from outlast.cli.demo.props import BANK, LEDGER, SPARED
 from outlast.cli.work import worker_argv
 from outlast.errors import HarnessError
-
-AGENT = "outlast.cli.demo.cast:agent"
 
 
 @dataclass
@@ -34,14 +32,22 @@ class Player:
 
 @dataclass
 class Stage:
-    """Keeps two workers alive."""
+    """Keeps two workers alive, for one session and no other."""
 
     directory: Path
-    world: str
+    cast: str
+    """Who plays, as MODULE:AGENT."""
+    session: str
     environ: Mapping[str, str]
+    """Of the workers; it names the World, whose address may hold a password."""
     players: dict[str, Player] = field(default_factory=dict[str, Player])
     dead: list[Player] = field(default_factory=list[Player])
     _count: int = 0
+
+    @property
+    def ledger(self) -> Path:
+        """The file that stands for the outside world."""
+        return self.directory / LEDGER
 
     async def enter(self) -> Player:
         """Start one more worker and wait until it is ready."""
@@ -50,7 +56,7 @@ class Stage:
         errors = (self.directory / f"{name}.log").open("wb")
         with errors:
             process = subprocess.Popen(  # noqa: ASYNC220 - its first line is waited for in a thread
-                worker_argv(AGENT, "--world", self.world, "--name", name, "--json"),
+                worker_argv(self.cast, "--session", self.session, "--name", name, "--json"),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -80,6 +86,10 @@ class Stage:
         self.dead.append(player)
         self._mark()
         return when
+
+    def spare(self) -> None:
+        """Let the players know that nobody will be killed any more."""
+        (self.directory / SPARED).touch()
 
     def _mark(self) -> None:
         """Let the actors know whether another worker stands by."""

@@ -3,31 +3,40 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Final
 
+import anyio
 import click
 from anyio.abc import TaskGroup
 
-from outlast.cli.demo.receipt import KillLine
+from outlast.cli.demo.plot import Plot
+from outlast.cli.demo.receipt import KillLine, WaitLine
 from outlast.cli.demo.stage import Stage
 from outlast.records import Usage
 from outlast.records.events import Event
+from outlast.session import Session
 
-WHILE_STREAMING = "the model streams"
-WHILE_TOOL = "a never tool runs"
-BETWEEN = "nothing runs, between two calls"
+WHILE_STREAMING: Final = "the model streams"
+WHILE_TOOL: Final = "a never tool runs"
+BETWEEN: Final = "nothing runs, between two calls"
+WAIT_S: Final = 1.5
+"""How long the signal is held back."""
+LOOK_S: Final = 0.1
+_GOES_ON: Final = frozenset({"call.opened", "call.text", "call.started", "call.settled"})
 
 
 @dataclass
 class Director:
-    """Watches the turn and kills the advancing worker at three moments."""
+    """Watches the turn, kills the advancing worker at three moments, and sends the signal that the turn waits for."""
 
+    plot: Plot
     stage: Stage
-    ledger: Path
+    session: Session
     say: Callable[[str], None]
     tasks: TaskGroup | None = None
     """Where replacements for killed workers are started; set while the turn is watched."""
     kills: list[KillLine] = field(default_factory=list[KillLine])
+    waits: list[WaitLine] = field(default_factory=list[WaitLine])
     _worker: str = ""
     _killed_at: float = 0.0
     _names: dict[int, str] = field(default_factory=dict[int, str])
@@ -46,10 +55,13 @@ class Director:
             and self._is_covered(event)
         ):
             self._kill(moment)
+        if self._waits(event) and self.tasks is not None and not self.waits:
+            self.waits.append(WaitLine(self.plot.signal))
+            self.tasks.start_soon(self._signal, self.waits[-1])
 
     def _is_covered(self, event: Event) -> bool:
         """The advancing worker is ours, and another stands by, or this is the last chance."""
-        last = self._names.get(event.call) == "Bash"
+        last = self._names.get(event.call) == self.plot.last_chance
         return self._worker in self.stage.players and (len(self.stage.players) > 1 or last)
 
     def _remember(self, event: Event) -> None:
@@ -74,27 +86,21 @@ class Director:
         if event.kind == "attempt.opened":
             kill.taken_over_by, kill.takeover_s = self._worker, round(since, 4)
             self.say(f"    ✚ {self._worker} took over after {since * 1000:.0f} ms and reads the log")
-        elif kill.taken_over_by and event.kind in {
-            "call.opened",
-            "call.text",
-            "call.started",
-            "call.settled",
-        }:
+        elif kill.taken_over_by and event.kind in _GOES_ON:
             kill.recovery_s = round(since, 3)
 
     def _moment(self, event: Event) -> str | None:
-        model = self._kinds.get(event.call) == "model"
-        if event.kind == "call.text" and model and event.offset > 60 and self._finished_calls >= 2:
-            return WHILE_STREAMING
-        if (
-            event.kind == "call.output"
-            and self._names.get(event.call) == "charge_card"
-            and self.ledger.exists()
-        ):
-            return WHILE_TOOL
-        if event.kind == "call.settled" and not model and len(self.kills) == 2:
-            return BETWEEN
-        return None
+        kind = self._kinds.get(event.call)
+        match event.kind:
+            case "call.text" if kind == "model" and event.offset > 60 and self._finished_calls >= 2:
+                return WHILE_STREAMING
+            case "call.output" if self._names.get(event.call) == "charge_card" and self.stage.ledger.exists():
+                return WHILE_TOOL
+            # What recovery settles as in doubt is no call that ended: the next one follows at once.
+            case "call.settled" if kind == "tool" and event.status == "ok" and len(self.kills) == 2:
+                return BETWEEN
+            case _:
+                return None
 
     def _kill(self, moment: str) -> None:
         spent = Usage()
@@ -104,8 +110,27 @@ class Director:
         self.kills.append(line)
         self.say(f"    ✖ kill -9 {self._worker} while {moment}")
         self._killed_at = self.stage.kill(self._worker)
+        if moment == BETWEEN:
+            self.stage.spare()
         if self.tasks is not None:
             self.tasks.start_soon(self.stage.enter)
+
+    def _waits(self, event: Event) -> bool:
+        return bool(self.plot.signal) and event.kind == "attempt.ended" and event.status == "waiting"
+
+    async def _signal(self, wait: WaitLine) -> None:
+        """Look for a while at who holds the session that waits, then send the signal."""
+        since = anyio.current_time()
+        while anyio.current_time() - since < WAIT_S:
+            head = await self.session.head()
+            wait.looks += 1
+            wait.free += head.worker is None
+            await anyio.sleep(LOOK_S)
+        wait.lasted_s = round(anyio.current_time() - since, 2)
+        self.say(
+            f"    ✉ outlast signal {self.session.id} {wait.signal}: no worker held the session until now"
+        )
+        await self.session.signal(wait.signal, self.plot.news, id="demo-signal")
 
 
 def saved_by(kills: Sequence[KillLine]) -> dict[str, float | int]:

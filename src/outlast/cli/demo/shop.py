@@ -1,27 +1,27 @@
-"""Who plays: an agent of an imaginary shop, with one tool that must not run twice and one that may."""
+"""An imaginary shop: what both casts can do in it, and what must not be done twice."""
 
-import os
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any, Final
 
 import anyio
 
-from outlast.adapter import Agent
-from outlast.adapters.claude_code import ClaudeCode
-from outlast.cli.demo.props import BANK, LEDGER_VARIABLE
-from outlast.tool import ToolIO, tool
+from outlast.cli.demo.props import BANK, ledger, stands
+from outlast.tool import ToolFailed, ToolIO, tool
 
 SETTLING_S = 15.0
 PULSE_S = 0.2
+OPEN_ORDERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "81": {"order": "81", "cents": 4990, "paid": False},
+    "82": {"order": "82", "cents": 750, "paid": False},
+}
 
 
-def bank_is_open() -> bool:
-    """The bank answers questions: the stage opens it when another worker stands by, so that no kill goes unseen."""
-    return ledger().with_name(BANK).exists()
-
-
-def ledger() -> Path:
-    """The file that stands for the outside world: one line for each card that was charged."""
-    return Path(os.environ[LEDGER_VARIABLE])
+@tool(replay="safe")
+async def find_order(io: ToolIO, order: str) -> Mapping[str, Any]:  # noqa: ARG001 - every tool is given io
+    """Look an order up."""
+    if order not in OPEN_ORDERS:
+        raise ToolFailed(f"There is no order {order}.")
+    return OPEN_ORDERS[order]
 
 
 @tool
@@ -38,13 +38,11 @@ async def charge_card(io: ToolIO, order: str, cents: int) -> str:
 @tool(replay="safe")
 async def find_charges(io: ToolIO, order: str) -> list[int]:  # noqa: ARG001 - every tool is given io
     """List what was charged for an order, in cents."""
+    # The bank answers when another worker stands by, so that no kill goes unseen.
     with anyio.move_on_after(SETTLING_S):
-        while not bank_is_open():  # noqa: ASYNC110 - another process opens it
+        while not stands(BANK):  # noqa: ASYNC110 - another process opens it
             await anyio.sleep(PULSE_S)
     if not ledger().exists():
         return []
     rows = [line.split() for line in ledger().read_text(encoding="utf-8").splitlines()]
     return [int(cents) for found, cents in rows if found == order]
-
-
-agent = Agent("demo-shop", ClaudeCode(model="claude-sonnet-4-5"), tools=[charge_card, find_charges])

@@ -1,0 +1,80 @@
+"""`outlast demo`, as anybody runs it: exit 0 only if every promise held, and the receipt as one object."""
+
+import json
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from outlast.cli.main import main
+from tests.acceptance.counter import Counter, opened
+
+pytestmark = pytest.mark.timeout(240)
+MOMENTS = ["the model streams", "a never tool runs", "nothing runs, between two calls"]
+
+
+@pytest.fixture
+def counter() -> Generator[Counter]:
+    with opened() as counter:
+        yield counter
+
+
+def kept(receipt: dict[str, Any]) -> None:
+    """See for ourselves what `ok` says."""
+    assert receipt["ok"], receipt["broken"]
+    assert [kill["while_"] for kill in receipt["kills"]] == MOMENTS
+    assert all(0 < kill["takeover_s"] <= kill["recovery_s"] for kill in receipt["kills"])
+    assert [line["finished"] for line in receipt["model_calls"]] == [1] * len(receipt["model_calls"])
+    assert sum(line["upstream"] for line in receipt["model_calls"]) <= len(receipt["model_calls"]) + 1
+    charges = {line["name"]: line for line in receipt["tools"]}["charge_card"]
+    assert (charges["policy"], charges["status"], charges["effects"]) == ("never", "in_doubt", 1)
+    assert receipt["saved"]["calls"] > 0
+    assert "charged exactly once" in receipt["result"]
+
+
+@pytest.mark.crash
+def test_a_loop_outlives_three_kills_and_waits_without_a_worker(counter: Counter) -> None:
+    done = counter.outlast("demo", "--harness", "python", "--json", limit_s=200.0)
+    (line,) = done.stdout.splitlines()
+    receipt = json.loads(line)
+    kept(receipt)
+    assert (len(receipt["model_calls"]), len(receipt["tools"])) == (5, 3)
+    (wait,) = receipt["waits"]
+    assert (wait["signal"], wait["free"]) == ("parcel", wait["looks"])
+    assert wait["looks"] >= 3
+    for told in (*(f"while {moment}" for moment in MOMENTS), "waits for the signal parcel", "turn 1 done"):
+        assert told in done.stderr
+    assert list(counter.shop.iterdir()) == []
+
+
+@pytest.mark.harness
+def test_claude_code_outlives_three_kills(counter: Counter) -> None:
+    receipt = json.loads(counter.outlast("demo", "--json", limit_s=200.0).stdout)
+    kept(receipt)
+    assert (len(receipt["model_calls"]), len(receipt["tools"]), receipt["waits"]) == (5, 4, [])
+
+
+@pytest.mark.crash
+@pytest.mark.full
+def test_the_demo_plays_in_a_world_that_is_there_and_leaves_its_sessions_alone(counter: Counter) -> None:
+    counter.outlast("run", "scripted", "[]", "--session", "mine", "--detach")
+    world = counter.environ["OUTLAST_WORLD"]
+    text = counter.outlast("demo", "--harness", "python", "--world", world, limit_s=200.0).stdout
+    assert text.rstrip().endswith("every promise held")
+    assert [(head["session"], head["waiting_inputs"]) for head in counter.json("ls")] == [("mine", 1)]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--world", "postgres"), "brings no World 'postgres' along"),
+        (("--world", "nowhere:x"), "The scheme 'nowhere' is not known"),
+        (("--world", "memory:"), "one process only"),
+        (("--harness", "nobody"), "'claude-code', 'python'"),
+    ],
+)
+def test_a_demo_that_cannot_be_played_is_told(words: tuple[str, ...], said: str) -> None:
+    result = CliRunner().invoke(main, ["demo", "--harness", "python", *words])
+    assert result.exit_code == 2
+    assert said in result.stderr
