@@ -161,7 +161,8 @@ def tool(  # noqa: PLR0913 - each keyword is a promise of its own
             `verify` first, run it again under the same `io.key` (`keyed`), or just run it again (`safe`).
         verify: asynchronous, takes the same arguments and returns `Done(result)`, `NotDone()` or `Unsure()`. Implies
             `replay="verify"`.
-        on_doubt: `tell` the model that it may have run, or `ask` a person: the turn is parked until it is cancelled.
+        on_doubt: `tell` the model that it may have run, or `ask` a person: the turn is parked until somebody decides
+            (`Session.decide`, `outlast decide`).
         key_ttl_s: seconds for which the outside honours `io.key`; 0 for ever.
         timeout_s: seconds after which a call ends as an error.
         name: what the model calls it, by default the function's name.

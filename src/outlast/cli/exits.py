@@ -35,11 +35,11 @@ class Exit(IntEnum):
     UNAVAILABLE = 4
     """The World or the harness cannot be used now; nothing acknowledged is lost."""
     REFUSED = 5
-    """The World refused: the session is held, open or erased."""
+    """Refused: the session is held, open or erased, or what the command is about does not wait for it."""
     CANCELLED = 6
     """The turn was cancelled."""
     WAITING = 7
-    """The turn is parked and waits for a person."""
+    """The turn waits for a person; of `follow --until-idle` also for a signal."""
     DETACHED = 8
     """Detached: the turn is open and goes on with `outlast work`."""
 

@@ -22,7 +22,7 @@ COMMANDS: Final = {
     "cancel": ("outlast.cli.act:cancel", "End the open turn, also a stuck or diverged one."),
     "rm": ("outlast.cli.act:rm", "Erase sessions for good."),
     "doctor": ("outlast.cli.doctor:doctor", "Tell what is installed, tested and missing here."),
-    "demo": ("outlast.cli.demo.command:demo", "Watch a real Claude Code turn outlive three kill -9."),
+    "demo": ("outlast.cli.demo.command:demo", "Watch a turn outlive three kill -9, with its receipt."),
     "model-script": ("outlast.cli.model_script:model_script", "Serve a scripted model, to try things."),
 }
 
