@@ -129,22 +129,31 @@ def test_run_leaves_a_question_to_the_person_and_says_how_to_answer(counter: Cou
     assert "turn 1 done" in counter.outlast("run", ASKER, "--session", "s1").stdout
 
 
-def test_of_a_decision_that_is_given_twice_at_once_one_counts(counter: Counter) -> None:
+def test_a_decision_that_is_given_twice_at_once_counts_once(counter: Counter) -> None:
     killed_while_it_pays(counter)
     assert effects(counter) == 1
-    begun = ("decide", "s1", "1")
-    again = at_once(counter, *[(*begun, "--run-again", "--by", by) for by in ("ann", "bob")])
-    assert {one.returncode for one in again} <= {0}, again
+    begun = ("decide", "s1", "1", "--run-again")
+    given = at_once(counter, (*begun, "--by", "ann"), (*begun, "--by", "bob"))
+    assert [one.returncode for one in given] == [0, 0], given
+    assert given[0].stdout == given[1].stdout
     with counter.started("work", PAYER, "--until-idle") as work:
         ring = counter.bell.rung()
-        late = counter.outlast(*begun, "--run-again", status=5)
-        assert "waits for no decision" in late.stderr
+        assert "waits for no decision" in counter.outlast(*begun, status=5).stderr
         ring.answer("receipt 1")
         assert work.wait(LIMIT_S) == 0
     assert counter.json("show", "s1")[0]["result"] == "receipt 1"
     assert effects(counter) == 2
-    decided = [line for line in counter.json("log", "s1") if line["record"]["is"] == "decided"]
-    assert len(decided) == 1
+    assert [line["record"]["is"] for line in counter.json("log", "s1")].count("decided") == 1
+
+
+def test_of_two_answers_at_once_one_counts_and_the_other_person_is_told(counter: Counter) -> None:
+    counter.outlast("run", ASKER, "Shall I? (choose)", "--session", "s1", status=7)
+    answers = ("yes", "no")
+    given = at_once(counter, *[("decide", "s1", "1", "--answer", answer) for answer in answers])
+    assert sorted(one.returncode for one in given) == [0, 5], given
+    counter.outlast("work", ASKER, "--until-idle")
+    taken = answers[[one.returncode for one in given].index(0)]
+    assert counter.json("show", "s1")[0]["result"] == taken
 
 
 def test_a_decision_that_it_was_done_runs_nothing_again(counter: Counter) -> None:

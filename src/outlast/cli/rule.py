@@ -12,9 +12,9 @@ from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
 from outlast.cli.text import plain
 from outlast.cli.watching import inputs_of
 from outlast.engine.rulings import in_doubt, is_question, undecided
-from outlast.errors import BadInput, NotFound, Refused, TurnUnknown
+from outlast.errors import BadInput, InputConflict, NotFound, Refused, TurnUnknown
 from outlast.fold import CallState, SessionState, TurnState
-from outlast.records import Decision, Retry
+from outlast.records import Retry
 from outlast.records.kinds import Ruling
 from outlast.session import Session
 
@@ -138,13 +138,15 @@ async def _decide(session: Session, call: int, word: Word, input_id: str | None)
     if found is None or state.turn is None or found not in undecided(state.turn):
         raise _not_asked(session.id, state, call, awaited)
     _check_fits(found, word)
-    for name, other in await inputs_of(session):
-        if isinstance(other, Decision) and other.call == call:
-            if (other.ruling, other.value) == (word.ruling, value):
-                return name
-            text = f"A decision about call {call} is on its way ({_SAID[other.ruling]}, as {name})."
-            raise Refused(detail=f"{text} It counts; a second one does not.")
-    return await session.decide(call, word.ruling, value, by=word.by, id=input_id)
+    # One id for each time that it is in doubt: of decisions that are given at once, the World takes one.
+    own_id = input_id or f"decide-{call}-{found.started}"
+    try:
+        return await session.decide(call, word.ruling, value, by=word.by, id=own_id)
+    except InputConflict:
+        if input_id is not None:
+            raise
+        text = f"Another decision about call {call} of {session.id} was given first. It counts, this one does not."
+        raise Refused(detail=text) from None
 
 
 def _not_asked(
@@ -239,15 +241,11 @@ async def _retry(session: Session, turn: int | None, by: str, input_id: str | No
         known = await session.world.find_input(session.id, input_id)
         if known is not None:
             return await session.retry(turn, by=by, id=input_id)
+    waiting = await inputs_of(session)  # read first: what is taken out after it stands in the log
     state = await session.state()
     if state.turn is None or turn not in {None, state.turn.turn}:
         raise TurnUnknown(session=session.id, turn="open" if turn is None else f"{turn} that is open")
-    on_its_way = [
-        other
-        for _, other in await inputs_of(session)
-        if isinstance(other, Retry) and other.turn == state.turn.turn
-    ]
-    if not on_its_way:
+    if not any(isinstance(other, Retry) and other.turn == state.turn.turn for _, other in waiting):
         await _check_parked(session, state, state.turn)
         await session.retry(state.turn.turn, by=by, id=input_id)
     return state.turn.turn
