@@ -243,7 +243,13 @@ def test_a_stuck_turn_is_shown_with_its_evidence_and_ended_by_cancel(counter: Co
     said = counter.outlast("run", BROKEN, "hello", "--session", "s1", status=7).stdout
     assert "outlast cancel s1" in said
     shown = counter.outlast("show", "s1").stdout
-    for text in ("turn 1 stuck", "it never works", "fruitless_attempts", "End it: outlast cancel s1"):
+    for text in (
+        "turn 1 stuck",
+        "it never works",
+        "fruitless_attempts",
+        "  outlast retry s1\n",
+        "  outlast cancel s1\n",
+    ):
         assert text in shown
     assert "waits for you" in counter.outlast("ls").stdout
     counter.outlast("cancel", "s1", "--reason", "enough")

@@ -249,3 +249,8 @@ def test_what_a_loop_drew_from_chance_is_nothing_that_happened() -> None:
 def test_a_question_cannot_draw_on_the_terminal() -> None:
     text = _printed([OPENED, _wait(2, "person", {"question": "\x1b[2J?", "choices": ["\x1b]0;x\x07"]})])
     assert "\x1b" not in text
+
+
+def test_a_wait_that_ends_by_itself_says_when() -> None:
+    text = _printed([OPENED, _wait(2, "sleep", {"for_s": 60.0}, until_s=1_800_000_060.0)])
+    assert text.splitlines()[1].startswith("  … sleeps, until 2027-01-1")
