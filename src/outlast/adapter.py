@@ -63,6 +63,7 @@ __all__ = [
     "Served",
     "Steers",
     "TakenSteer",
+    "Talk",
     "ToolAsk",
     "ToolResult",
     "TurnResult",
@@ -212,6 +213,17 @@ class Places:
     home: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """Where the turns before left the conversation of a loop: its newest answer, and what came after that."""
+
+    messages: Sequence[Any]
+    """What the model was asked, as canonical messages."""
+    answer: Mapping[str, Any]
+    tools: Sequence[tuple[str, Mapping[str, Any], ToolResult]]
+    """Name, arguments and end of each tool call after the answer, in order."""
+
+
 class Attempt(Protocol):
     """One worker's try at a turn: everything an adapter and the gateway may touch."""
 
@@ -272,6 +284,10 @@ class Attempt(Protocol):
 
     async def requests(self) -> Mapping[str, Sequence[Any]]:
         """The canonical messages of the newest model request of each lane of the turn."""
+        ...
+
+    async def talk(self) -> Talk | None:
+        """Where the turns before left the conversation of a loop; None if no model has answered it yet."""
         ...
 
     async def settle(self, call: int, result: ToolResult) -> None:

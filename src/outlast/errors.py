@@ -26,6 +26,7 @@
     │       └── PromptTooLong
     ├── ToolError                     a tool that a loop called ended otherwise than well
     ├── NothingCame                   the time of a wait was over
+    ├── TooManyCalls                  a turn asked its model as often as it may
     ├── AnswerUnfit                   a model's answer is not of the shape that was asked for
     └── ExtraMissing                  a package that only some need is not installed
 
@@ -225,6 +226,12 @@ class ToolError(OutlastError):
 
 class NothingCame(OutlastError):
     text = "Nothing came for {what} within {time}."
+
+
+class TooManyCalls(OutlastError):
+    text = (
+        "The turn has asked its model {calls} times, as often as it may. Send another prompt to let it go on."
+    )
 
 
 class AnswerUnfit(OutlastError):

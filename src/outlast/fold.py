@@ -35,7 +35,16 @@ from outlast.records import (
     Usage,
     Verdict,
 )
-from outlast.state import AttemptState, CallState, FileState, Mark, SessionState, TurnState
+from outlast.state import (
+    TALK_LIMIT,
+    AttemptState,
+    CallState,
+    FileState,
+    Mark,
+    SessionState,
+    TalkState,
+    TurnState,
+)
 from outlast.world.commit import Commit, Header
 
 HELD_LIMIT: Final = 20_000
@@ -48,6 +57,7 @@ __all__ = [
     "CallState",
     "FileState",
     "SessionState",
+    "TalkState",
     "TurnState",
     "apply",
     "apply_record",
@@ -343,8 +353,24 @@ def _turn_settled(state: SessionState, record: TurnSettled) -> None:
     _check(state, not turn.open_calls(), f"turn {record.turn} is settled with calls open")
     state.usage = state.usage + turn.usage
     state.last = record
+    state.talk = _talk(turn) or state.talk
     state.cut = None if record.status == "done" else turn
     state.turn = None
+
+
+def _talk(turn: TurnState) -> TalkState | None:
+    """Where the turn leaves the conversation of its loop; None if no model has answered in it."""
+    tools: list[CallState] = []
+    for call in reversed(turn.calls.values()):
+        intent, outcome = call.intent, call.outcome
+        if intent.kind == "tool" and not intent.harness_id:
+            tools.append(call)
+        if outcome is None or outcome.status != "ok" or (intent.kind, intent.lane) != ("model", "main"):
+            continue
+        if intent.runs_in != "worker":
+            return None  # a harness keeps its own conversation
+        return TalkState(turn.turn, _own(intent.arguments), _own(outcome.result), tools[::-1][:TALK_LIMIT])
+    return None
 
 
 def _snapshot(state: SessionState, record: Snapshot) -> None:

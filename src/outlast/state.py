@@ -3,6 +3,8 @@
 Snapshots hold these structs, so they are a storage format: fields are only ever added, with a default.
 """
 
+from typing import Final
+
 import msgspec
 
 from outlast.records import (
@@ -19,6 +21,9 @@ from outlast.records import (
     Usage,
     Verdict,
 )
+
+TALK_LIMIT: Final = 128
+"""Tool calls after the newest answer that are remembered beyond their turn."""
 
 
 class CallState(msgspec.Struct):
@@ -119,6 +124,17 @@ class TurnState(msgspec.Struct):
         return [call for call in self.calls.values() if call.outcome is None]
 
 
+class TalkState(msgspec.Struct):
+    """Where the conversation of a loop stands: the newest answer in its main lane, of the turns that are over."""
+
+    turn: int
+    request: Payload
+    """What the model was asked (`outlast.codec.ModelRequest`)."""
+    answer: Payload
+    tools: list[CallState] = []
+    """Tool calls of that turn after the answer, the first `TALK_LIMIT`: their results are in no request yet."""
+
+
 class SessionState(msgspec.Struct):
     """What recovery knows of a session: bounded by its open turn and its harness's files, not by its age."""
 
@@ -141,6 +157,7 @@ class SessionState(msgspec.Struct):
     files: dict[str, FileState] = {}
     told: dict[str, Payload] = {}
     """By the harness's call id: results that we wrote and the harness's own files may tell otherwise."""
+    talk: TalkState | None = None
     usage: Usage = Usage()
     """Of all settled turns."""
     shown: bool = False

@@ -23,6 +23,7 @@ from outlast.adapter import (
     Send,
     Served,
     TakenSteer,
+    Talk,
     ToolAsk,
     ToolResult,
     WaitAsk,
@@ -335,6 +336,9 @@ class MemoryAttempt:
 
     async def requests(self) -> Mapping[str, Sequence[Any]]:
         return {call.ask.lane: call.ask.messages for call in self.calls.models}
+
+    async def talk(self) -> Talk | None:
+        raise NotImplementedError
 
     async def arguments(self, call: int) -> Mapping[str, Any]:
         raise NotImplementedError

@@ -6,11 +6,18 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from outlast.codec import ModelRequest
-from outlast.fold import AttemptState, CallState, FileState, SessionState, TurnState
+from outlast.fold import AttemptState, CallState, FileState, SessionState, TalkState, TurnState
 from outlast.records import AnyInput, AnyRecord, Payload, Usage
 from outlast.records.events import LiveDelta
 
-STATES: tuple[type[msgspec.Struct], ...] = (SessionState, TurnState, CallState, AttemptState, FileState)
+STATES: tuple[type[msgspec.Struct], ...] = (
+    SessionState,
+    TurnState,
+    CallState,
+    AttemptState,
+    FileState,
+    TalkState,
+)
 """What a snapshot holds."""
 STORED: tuple[type[msgspec.Struct], ...] = (
     *get_args(AnyRecord),

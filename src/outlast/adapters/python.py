@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 
 from outlast.adapter import Attempt, Resolved, Send, Served, ToolResult, TurnResult, WaitAsk, Waiting
+from outlast.adapters.history import History, history_of
 from outlast.adapters.lanes import SUSPENDED, Board
 from outlast.calls import MAIN, Joined, Parked
 from outlast.errors import (
@@ -83,6 +84,34 @@ class IO:
     def lane(self) -> str:
         """Name of this lane."""
         return self._lane
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the session was opened with."""
+        return self._attempt.settings
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The agent's tools in this worker, by name: what a deployment may change under an open turn."""
+        return self._attempt.tools
+
+    async def history(self) -> History:
+        """The conversation as the turns before this one left it: the same in every attempt at this turn."""
+        talk = await self._attempt.talk()
+        return History() if talk is None else history_of(talk)
+
+    def steers(self) -> Sequence[str]:
+        """What the turn was told since the last call: put it into the request of the next `model`, which takes it.
+
+        Call it right before that. What no request takes becomes the next prompt.
+        """
+        ahead = self._attempt.calls.ahead(self._lane)
+        if ahead is not None:
+            return [taken.text for taken in self._attempt.turn.steers if taken.call == ahead.call]
+        waiting = self._attempt.steers.waiting()
+        for steer in waiting:
+            self._attempt.steers.carried(steer.input)
+        return [steer.text for steer in waiting]
 
     async def model(self, model: Model, request: Request | Sequence[Message]) -> Answer:
         """Ask a model; watchers see its answer as it comes.

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from outlast.adapter import Agent, Gateway, Places, Processes, ToolResult
+from outlast.adapter import Agent, Gateway, Places, Processes, Talk, ToolResult
 from outlast.clock import Clock
 from outlast.codec import ModelRequest, read_messages, request_of
 from outlast.engine.calls import AttemptCalls
 from outlast.engine.context import Context
 from outlast.engine.steers import AttemptSteers
-from outlast.fold import SessionState, TurnState
+from outlast.fold import CallState, SessionState, TurnState
 from outlast.gate import Gate
 from outlast.records import Mirrored
 from outlast.recovery import Step
@@ -168,3 +168,21 @@ class EngineAttempt:
         return {
             lane: (await read_messages(request, self._context.blobs))[1] for lane, request in newest.items()
         }
+
+    async def talk(self) -> Talk | None:
+        known = self.state.talk
+        if known is None:
+            return None
+        request = msgspec.json.decode(await self._context.text(known.request), type=ModelRequest)
+        _, messages = await read_messages(request, self._context.blobs)
+        return Talk(
+            messages,
+            await self._context.value(known.answer),
+            [await self._ended(call) for call in known.tools],
+        )
+
+    async def _ended(self, call: CallState) -> tuple[str, Mapping[str, Any], ToolResult]:
+        intent, outcome = call.intent, call.outcome
+        assert outcome is not None  # a settled turn leaves no call open
+        result = ToolResult(outcome.status, await self._context.value(outcome.result))
+        return intent.name, await self._context.value(intent.arguments), result
