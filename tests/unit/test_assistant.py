@@ -349,7 +349,7 @@ class Provider:
     """Answers by what was asked, and counts: whoever asks for the same answer twice after it had it, pays twice."""
 
     name = provider = "listed"
-    context_tokens = 500
+    context_tokens = 600
 
     def __init__(self) -> None:
         self.asked: Counter[bytes] = Counter()
@@ -380,7 +380,7 @@ async def test_an_assistant_killed_at_every_point_pays_no_answer_twice_and_tells
         session = await opened(world, agent, "s-1", "go", "again")
         where = spots((await life(world, clock, agent, "w-1")).crossings)
         assert [str(await session.result(turn)) for turn in (1, 2)] == ["Summed up.", "Again summed up."]
-    assert len(where) > 50
+    assert len(where) > 60
     for spot in where:
         async with open_memory(MemoryStore(clock)) as world:
             shop, provider = Shop(), Provider()
@@ -390,7 +390,7 @@ async def test_an_assistant_killed_at_every_point_pays_no_answer_twice_and_tells
             await life(world, clock, agent, "w-2", dead=frozenset({"w-1"}))
             ended = [str(await session.result(turn)) for turn in (1, 2)]
             assert ended == ["Summed up.", "Again summed up."], str(spot)
-            assert max(shop.paid.values()) == 1, str(spot)
+            assert max(shop.paid.values(), default=0) <= 1, str(spot)
             logged = await records(world)
             assert not [record for record in logged if isinstance(record, TurnParked)], str(spot)
             doubts = [
