@@ -446,7 +446,7 @@ async def test_a_session_may_name_another_model(world: World, clock: ManualClock
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"compact_at": 0.0}, {"max_calls": 0}, {"more": {"modell": 1}}, {"output": object}]
+    "wrong", [{"compact_at": 0.0}, {"max_calls": 0}, {"more": {"sort": 1}}, {"output": object}]
 )
 def test_an_assistant_that_cannot_be_is_refused_at_once(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
