@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 # Not lazy: the module `outlast.tool` has the decorator's name, and whoever imports it first would put it in its place.
-from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, Unsure, Verdict, tool
+from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, TryAgain, Unsure, Verdict, tool
 
 if TYPE_CHECKING:
     from outlast.adapter import Agent
@@ -29,6 +29,7 @@ __all__ = [
     "Tool",
     "ToolFailed",
     "ToolIO",
+    "TryAgain",
     "Turn",
     "Unsure",
     "Verdict",

@@ -194,7 +194,7 @@ def _of_call(
         case CallOutcome():
             _outcome(state, record)
         case CallRetracted():
-            _spend(state, _open_call(state, record.call, record.turn), record.usage)
+            _retracted(state, record)
         case Verdict():
             _open_call(state, record.call, record.turn).verdict = record
         case Decided():
@@ -278,6 +278,13 @@ def _outcome(state: SessionState, record: CallOutcome) -> None:
         state.told[call.intent.harness_id] = _own(record.result)
     else:
         state.told.pop(call.intent.harness_id, None)  # the harness gave the id to another call
+
+
+def _retracted(state: SessionState, record: CallRetracted) -> None:
+    call = _open_call(state, record.call, record.turn)
+    _spend(state, call, record.usage)
+    if record.no_effect:
+        call.tries, call.started = call.tries + 1, 0
 
 
 def _spend(state: SessionState, call: CallState, usage: Usage | None) -> None:

@@ -5,7 +5,8 @@ Finished calls are not here: they are read back, never run. For each open call o
 * a model call is asked again; what it showed is void;
 * what a loop waits for is waited for again, when the loop comes there;
 * a tool call that a person decided to have run again runs again;
-* a tool call that was granted and not let go has not begun: it may run, whatever its policy;
+* a tool call that was granted and not let go has not begun: it may run, whatever its policy; nor has one whose tool
+  said that its last try had no effect;
 * else the stricter of its recorded policy and today's decides: `safe` runs again, `keyed` runs again under its key
   while that is honoured, `verify` is asked about first, everything else is in doubt.
 
@@ -162,7 +163,7 @@ def _step(call: CallState, declare: Declare, now_s: float) -> tuple[Step, Step]:
         return ask, ask
     if call.decided is not None and call.decided.ruling == "run_again":
         return Run(intent.call, again=True), Interrupt(intent.call, DECIDED_AGAIN)
-    if intent.granted and not call.started:
+    if not call.begun:
         return Run(intent.call, again=False), Interrupt(intent.call, NEVER_BEGAN)
     declared = declare(intent) or Declared("never")
     doubt = Doubt(intent.call, "ask" if "ask" in {intent.on_doubt, declared.on_doubt} else "tell")

@@ -43,9 +43,17 @@ class CallState(msgspec.Struct):
     spent: Usage = Usage()
     """Billed for it so far, void answers included."""
 
+    tries: int = 0
+    """Of a tool call: tries that ended without any effect, by the tool's own word."""
+
     @property
     def open(self) -> bool:
         return self.outcome is None
+
+    @property
+    def begun(self) -> bool:
+        """Its effect may have happened: it was let go, and no try has said since that there was none."""
+        return self.started > 0 or not (self.intent.granted or self.tries)
 
 
 class AttemptState(msgspec.Struct):

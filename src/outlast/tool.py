@@ -48,6 +48,22 @@ class ToolFailed(Exception):
     """
 
 
+class TryAgain(ToolFailed):
+    """Raise it in a tool that asked for `retries` when nothing happened and the same call may do better later.
+
+    It is the tool's word that this try had no effect, and recovery believes it: never raise it of a request that may
+    have arrived. After the last try the call ends as an error with the text.
+
+    Args:
+        text: why, for watchers and in the end for the model.
+        after_s: no sooner than so many seconds from now, up to a minute.
+    """
+
+    def __init__(self, text: str, *, after_s: float = 0.0) -> None:
+        self.after_s = after_s
+        super().__init__(text)
+
+
 class ToolIO(Protocol):
     """What a tool is given besides its arguments."""
 
@@ -102,6 +118,8 @@ class Tool:
     key_ttl_s: float = 0.0
     """How long the outside honours `io.key`; 0 for ever."""
     timeout_s: float = 600.0
+    retries: int = 0
+    """How often a call is tried once more when a try raised `TryAgain`."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
     async def call(self, io: ToolIO, arguments: Mapping[str, Any]) -> object:
@@ -138,6 +156,7 @@ def tool(
     on_doubt: OnDoubt = "tell",
     key_ttl_s: float = 0.0,
     timeout_s: float = 600.0,
+    retries: int = 0,
     name: str | None = None,
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(  # noqa: PLR0913 - each keyword is a promise of its own
@@ -149,6 +168,7 @@ def tool(  # noqa: PLR0913 - each keyword is a promise of its own
     on_doubt: OnDoubt = "tell",
     key_ttl_s: float = 0.0,
     timeout_s: float = 600.0,
+    retries: int = 0,
     name: str | None = None,
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Make a tool of an asynchronous function `(io, typed arguments …) -> JSON`.
@@ -164,7 +184,9 @@ def tool(  # noqa: PLR0913 - each keyword is a promise of its own
         on_doubt: `tell` the model that it may have run, or `ask` a person: the turn is parked until somebody decides
             (`Session.decide`, `outlast decide`).
         key_ttl_s: seconds for which the outside honours `io.key`; 0 for ever.
-        timeout_s: seconds after which a call ends as an error.
+        timeout_s: seconds after which a try ends as an error.
+        retries: how often a call is tried once more when it raised `TryAgain`, after a pause that grows from half a
+            second to a minute. No other exception is tried again.
         name: what the model calls it, by default the function's name.
 
     Raises:
@@ -187,6 +209,7 @@ def tool(  # noqa: PLR0913 - each keyword is a promise of its own
                 verify=verify,
                 key_ttl_s=key_ttl_s,
                 timeout_s=timeout_s,
+                retries=retries,
             )
         )
 
@@ -227,6 +250,8 @@ def _sound(made: Tool) -> Tool:
         raise BadTool(tool=made.name, reason=f"timeout_s={made.timeout_s!r} is no time; 600.0 is the default")
     if not 0 <= made.key_ttl_s < math.inf:
         raise BadTool(tool=made.name, reason=f"key_ttl_s={made.key_ttl_s!r} is no time; 0 means for ever")
+    if made.retries < 0:
+        raise BadTool(tool=made.name, reason=f"retries={made.retries!r} is no number of times")
     if made.verify is not None:
         _check_verify(made, made.verify)
     return made

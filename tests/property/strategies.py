@@ -253,7 +253,9 @@ class LogMaker:
         )
 
     def retract(self) -> None:
-        self.put(CallRetracted(self.some_call().call, self.turn, usage=self.draw(some_usages)))
+        intent = self.some_call()
+        no_effect = intent.kind == "tool" and self.draw(st.booleans())
+        self.put(CallRetracted(intent.call, self.turn, usage=self.draw(some_usages), no_effect=no_effect))
 
     def verdict(self) -> None:
         said = self.draw(st.sampled_from(["done", "not_done", "unsure"]))

@@ -44,7 +44,7 @@ def _turn(log: list[Commit]) -> TurnState:
 
 
 def _began(call: CallState) -> bool:
-    return bool(call.started) or not call.intent.granted
+    return bool(call.started) or not (call.intent.granted or call.tries)
 
 
 def _told_to(call: CallState) -> bool:

@@ -143,7 +143,7 @@ def call_line(call: CallState) -> str:
     """A call of the open turn."""
     intent = call.intent
     if call.outcome is None:
-        mark, state = ("◌", "open") if call.started or not intent.granted else ("·", "granted")
+        mark, state = ("◌", "open") if call.begun else ("·", "granted")
         took = ""
     else:
         mark, state = MARK[call.outcome.status], call.outcome.status.replace("_", " ")

@@ -5,30 +5,33 @@ Model calls are in `models`, the running of functions in `effects`; here is what
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from outlast.adapter import MAIN, Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult, WaitAsk
 from outlast.engine.context import Context
-from outlast.engine.effects import CallIO, run_function
+from outlast.engine.effects import CallIO, as_unicode, run_function, said_by
 from outlast.engine.ending import Ending
 from outlast.engine.index import CallIndex
 from outlast.engine.models import ModelCalls
 from outlast.engine.permits import Permits
-from outlast.engine.waits import Waits
+from outlast.engine.waits import LOOK_S, Waits
 from outlast.engine.walk import Walk
 from outlast.errors import TurnStopped
 from outlast.fold import CallState
 from outlast.gate import Point
-from outlast.records import CallIntent, CallOutcome, CallStarted, Usage
+from outlast.records import CallIntent, CallOutcome, CallRetracted, CallStarted, Usage
 from outlast.records.events import LiveDelta
 from outlast.recovery import stricter
 from outlast.rules import judge
-from outlast.tool import Tool, result_text
+from outlast.tool import Tool, TryAgain, result_text
 
 NOT_GRANTED = "This call was not granted: the log holds no answer that asks for it. It did not run."
 RUNNING = "This call is already running; it is not begun a second time."
 ENDING = "The turn is ending ({why}); this call did not run."
 GONE = "There is no tool {name!r} in this worker."
+RETRY_S: Final = 0.5
+RETRY_MOST_S: Final = 60.0
+"""The pause before a tool is tried once more, at first and at most."""
 
 
 class AttemptCalls:
@@ -293,11 +296,35 @@ class AttemptCalls:
                 return ToolResult("error", NOT_GRANTED)
             await self._start(state)
         arguments = await context.value(intent.arguments)
-        await context.gate.cross(Point.IN_EFFECT, call=intent.call, policy=intent.policy)
-        context.check()
-        result = await run_function(tool, self.io(state), arguments)
-        await context.gate.cross(Point.AFTER_EFFECT, call=intent.call, policy=intent.policy)
-        return await self.settle(state, result)
+        while True:
+            await context.gate.cross(Point.IN_EFFECT, call=intent.call, policy=intent.policy)
+            context.check()
+            result = await run_function(tool, self.io(state), arguments)
+            await context.gate.cross(Point.AFTER_EFFECT, call=intent.call, policy=intent.policy)
+            if isinstance(result, ToolResult):
+                return await self.settle(state, result)
+            if state.tries >= tool.retries:
+                return await self.settle(state, ToolResult("error", as_unicode(said_by(result))))
+            await self._try_again(state, result)
+
+    async def _try_again(self, state: CallState, said: TryAgain) -> None:
+        """Write down that this try had no effect, pause, and let the call go once more.
+
+        Whoever dies in the pause leaves no doubt: the call has not begun.
+        """
+        context, intent = self._context, state.intent
+        due_s = context.clock.elapsed() + min(
+            RETRY_MOST_S, max(said.after_s, RETRY_S * 2 ** min(state.tries, 10))
+        )
+        reason = as_unicode(f"try {state.tries + 1} had no effect: {said_by(said)}")
+        await context.write(CallRetracted(intent.call, intent.turn, intent.lane, reason, no_effect=True))
+        self._offsets.pop((intent.call, "output"), None)
+        while (left_s := due_s - context.clock.elapsed()) > 0:  # noqa: ASYNC110 - a clock that is turned tells nobody
+            await asyncio.sleep(min(LOOK_S, left_s))
+        await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
+        self._may_begin()
+        await self._start(state)
+        await context.gate.cross(Point.AFTER_START, call=intent.call, policy=intent.policy)
 
     def io(self, state: CallState) -> CallIO:
         """What the tool of this call is given."""

@@ -11,7 +11,7 @@ from outlast.adapter import ToolResult
 from outlast.codec import to_json
 from outlast.engine.ending import Ending
 from outlast.errors import BadPayload
-from outlast.tool import Done, NotDone, Tool, ToolFailed, Unsure, Verdict
+from outlast.tool import Done, NotDone, Tool, ToolFailed, TryAgain, Unsure, Verdict
 
 STUBBORN_S: Final = 2.0
 """How long a tool may take to end once its time is up and it was cancelled."""
@@ -49,8 +49,10 @@ class _Overdue:
     detail: str = ""
 
 
-async def run_function(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> ToolResult:
+async def run_function(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> ToolResult | TryAgain:
     """Run `tool` once. Whatever it raises or returns becomes a result; only being stopped from outside does not.
+
+    `TryAgain` is returned as it is: it may be tried again.
 
     A tool that raises `SystemExit`, `KeyboardInterrupt` or a `CancelledError` of its own making ends its call as an
     error like any other: it must not take the worker or the turn with it. One that does not end within its time-out,
@@ -61,8 +63,10 @@ async def run_function(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> 
         case _Overdue(detail=detail):
             text = f"{tool.name} ended with a time-out (limit {tool.timeout_s:g} s){detail}. It may have taken effect."
             return ToolResult("error", as_unicode(text))
+        case TryAgain():
+            return ended
         case ToolFailed():
-            return ToolResult("error", as_unicode(_said(ended)))
+            return ToolResult("error", as_unicode(said_by(ended)))
         case BaseException():
             return ToolResult("error", described(ended))
         case _:
@@ -142,7 +146,7 @@ def described(error: BaseException) -> str:
         group = cast("BaseExceptionGroup[BaseException]", error)
         inner = "; ".join(described(one) for one in group.exceptions)
         return as_unicode(f"{type(group).__name__}: {inner}")
-    return as_unicode(f"{type(error).__name__}: {_said(error)}")
+    return as_unicode(f"{type(error).__name__}: {said_by(error)}")
 
 
 def as_unicode(text: str, *, limit: int = TEXT_LIMIT) -> str:
@@ -151,7 +155,8 @@ def as_unicode(text: str, *, limit: int = TEXT_LIMIT) -> str:
     return cut if cut.isascii() else cut.encode("utf-8", "backslashreplace").decode()
 
 
-def _said(error: BaseException) -> str:
+def said_by(error: BaseException) -> str:
+    """The text of an exception, whatever that does."""
     try:
         return str(error)
     except Exception as broken:  # noqa: BLE001 - handled: what cannot even be shown is named

@@ -44,7 +44,7 @@ def _close(state: CallState, end: TurnResult | None, packer: Packer, clock: Cloc
         status, text = "cancelled" if end is None else "interrupted", NOT_AWAITED
     elif intent.kind != "tool":
         status, text = "cancelled", ""
-    elif intent.granted and not state.started:
+    elif not state.begun:
         status, text = ("cancelled", CANCELLED) if end is None else ("interrupted", NEVER_BEGAN)
     elif intent.policy == "safe":
         status, text = "cancelled" if end is None else "interrupted", NOT_COMPLETED

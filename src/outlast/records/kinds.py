@@ -136,7 +136,7 @@ class CallOutcome(Record, frozen=True, tag="call_outcome"):
 
 
 class CallRetracted(Record, frozen=True, tag="call_retracted"):
-    """What the open call has shown so far is void: it is asked again, or its answer was cut (recorded for its cost)."""
+    """What the open call has shown so far is void: it is tried again, or its answer was cut (recorded for its cost)."""
 
     call: int
     turn: int
@@ -144,6 +144,8 @@ class CallRetracted(Record, frozen=True, tag="call_retracted"):
     reason: str = ""
     usage: Usage | None = None
     """What the provider billed for the answer that is void, as far as it reported it."""
+    no_effect: bool = False
+    """Of a tool call: the tool itself has said that this try had no effect. Until a `call_started` it has not begun."""
 
 
 class Verdict(Record, frozen=True, tag="verdict"):
