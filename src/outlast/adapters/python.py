@@ -20,8 +20,8 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 
 from outlast.adapter import Attempt, Resolved, Send, Served, ToolResult, TurnResult, WaitAsk, Waiting
-from outlast.adapters.history import History, history_of
 from outlast.adapters.lanes import SUSPENDED, Board
+from outlast.adapters.place import Place
 from outlast.calls import MAIN, Joined, Parked
 from outlast.errors import (
     BadInput,
@@ -57,61 +57,17 @@ class LoopFailed(Exception):
         super().__init__(_said(cause))
 
 
-class IO:
+class IO(Place):
     """What a loop does to the world outside, in one lane: calls one after the other. `gather` opens lanes beside it.
 
     Every method may raise what ends or suspends the turn, a `BaseException` that must not be caught.
     """
 
     def __init__(self, attempt: Attempt, board: Board, lane: str = MAIN) -> None:
-        self._attempt = attempt
+        super().__init__(attempt, lane)
         self._board = board
-        self._lane = lane
         self._busy = ""
         self._gathered = 0
-
-    @property
-    def session(self) -> str:
-        """Id of the session."""
-        return self._attempt.session
-
-    @property
-    def turn(self) -> int:
-        """Number of the turn in the session."""
-        return self._attempt.turn.turn
-
-    @property
-    def lane(self) -> str:
-        """Name of this lane."""
-        return self._lane
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """What the session was opened with."""
-        return self._attempt.settings
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """The agent's tools in this worker, by name: what a deployment may change under an open turn."""
-        return self._attempt.tools
-
-    async def history(self) -> History:
-        """The conversation as the turns before this one left it: the same in every attempt at this turn."""
-        talk = await self._attempt.talk()
-        return History() if talk is None else history_of(talk)
-
-    def steers(self) -> Sequence[str]:
-        """What the turn was told since the last call: put it into the request of the next `model`, which takes it.
-
-        Call it right before that. What no request takes becomes the next prompt.
-        """
-        ahead = self._attempt.calls.ahead(self._lane)
-        if ahead is not None:
-            return [taken.text for taken in self._attempt.turn.steers if taken.call == ahead.call]
-        waiting = self._attempt.steers.waiting()
-        for steer in waiting:
-            self._attempt.steers.carried(steer.input)
-        return [steer.text for steer in waiting]
 
     async def model(self, model: Model, request: Request | Sequence[Message]) -> Answer:
         """Ask a model; watchers see its answer as it comes.
