@@ -13,7 +13,7 @@ import msgspec
 
 from outlast.world import Claim, Header, Lease, Takeover, WorkerOffer
 from outlast.world.commit import make_commit
-from outlast.worlds.sqlite.hints import ready_key
+from outlast.world.hints import ready_key
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import ALIVE, Query, Row, Transaction
 from outlast.worlds.sqlite.writes import LINE, land, shown

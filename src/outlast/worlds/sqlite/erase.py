@@ -3,7 +3,7 @@
 from typing import Final
 
 from outlast.errors import SessionUnknown
-from outlast.worlds.sqlite.hints import key
+from outlast.world.hints import key
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import ALIVE, Row, Transaction
 

@@ -15,10 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import anyio
-
 from outlast.clock import Clock, SystemClock
-from outlast.ids import new_id, short_digest
+from outlast.ids import new_id
+from outlast.world.hints import Board, Hints
 
 DATAGRAM_KEYS: Final = 256
 PATH_LIMIT: Final = 100
@@ -28,62 +27,17 @@ SETTLED_S: Final = 0.1
 """Modification times of directories may be this coarse."""
 
 
-def key(tenant: str, session: str | None) -> int:
-    """64 bits that stand for a session in hints; two sessions that share them wake each other without cause."""
-    return short_digest(tenant.encode(), (session or "").encode())
-
-
-def inbox_key(tenant: str, session: str) -> int:
-    """Stands for the inbox of a session."""
-    return key(tenant, f"{session}\0inbox")
-
-
-def ready_key(tenant: str) -> int:
-    """Stands for any session of a tenant that may have become ready."""
-    return key(tenant, None)
-
-
-ANYONE: Final = 0
-"""Stands for every session of every tenant."""
-
-
-class Hints:
-    """One subscription."""
-
-    def __init__(self, keys: frozenset[int]) -> None:
-        self.keys = keys
-        self._changed = asyncio.Event()
-
-    def tell(self) -> None:
-        """Something changed."""
-        self._changed.set()
-
-    async def wait(self, timeout_s: float) -> bool:
-        """See `outlast.world.Subscription`."""
-        if not self._changed.is_set():
-            with anyio.move_on_after(timeout_s):
-                await self._changed.wait()
-        changed = self._changed.is_set()
-        self._changed.clear()
-        return changed
-
-
-class Switchboard:
+class Switchboard(Board):
     """All subscriptions of this process to one World, and the socket on which other processes reach them."""
 
     def __init__(self, directory: Path, *, listen: bool) -> None:
+        super().__init__()
         self._directory = directory
         self._listen = listen
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[int, set[Hints]] = {}
         self._socket: socket.socket | None = None
         self.name = new_id("p").removeprefix("p-")
         """Of this process's socket."""
-
-    @property
-    def keys(self) -> frozenset[int]:
-        """What anybody of this process waits for."""
-        return frozenset(self._waiting)
 
     def add(self, hints: Hints) -> None:
         """Begin to tell a subscription."""
@@ -92,22 +46,7 @@ class Switchboard:
                 self._socket = self._bind()
             except OSError:
                 self._listen = False  # no room, no right: the poll must do
-        for wanted in hints.keys:
-            self._waiting.setdefault(wanted, set()).add(hints)
-
-    def remove(self, hints: Hints) -> None:
-        """Stop telling a subscription."""
-        for wanted in hints.keys:
-            there = self._waiting[wanted]
-            there.discard(hints)
-            if not there:
-                del self._waiting[wanted]
-
-    def tell(self, keys: Iterable[int]) -> None:
-        """Tell whoever waits for one of `keys`."""
-        for changed in keys:
-            for hints in self._waiting.get(changed, ()):
-                hints.tell()
+        super().add(hints)
 
     def close(self) -> None:
         """Close and remove the socket."""

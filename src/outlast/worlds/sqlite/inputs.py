@@ -6,7 +6,7 @@ import msgspec
 
 from outlast.errors import InputConflict
 from outlast.world import Input
-from outlast.worlds.sqlite.hints import inbox_key, key, ready_key
+from outlast.world.hints import inbox_key, key, ready_key
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import Query, Row, Transaction
 from outlast.worlds.sqlite.writes import LINE, check_blobs, keep_blobs, texts

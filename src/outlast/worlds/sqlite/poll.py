@@ -4,7 +4,8 @@ import asyncio
 import threading
 
 from outlast.errors import WorldUnavailable
-from outlast.worlds.sqlite.hints import ANYONE, Switchboard, inbox_key, key, ready_key
+from outlast.world.hints import ANYONE, inbox_key, key, ready_key
+from outlast.worlds.sqlite.hints import Switchboard
 from outlast.worlds.sqlite.reader import Reader
 from outlast.worlds.sqlite.reads import SQL
 from outlast.worlds.sqlite.transaction import NEWEST_CHANGE, Query

@@ -9,10 +9,11 @@ import anyio.to_thread
 import apsw
 
 from outlast.clock import Clock
+from outlast.world.hints import ANYONE
 from outlast.worlds.sqlite import claims
 from outlast.worlds.sqlite.database import Database
 from outlast.worlds.sqlite.failures import unavailable
-from outlast.worlds.sqlite.hints import ANYONE, Postman, Switchboard
+from outlast.worlds.sqlite.hints import Postman, Switchboard
 from outlast.worlds.sqlite.layout import Access, Files, prepare
 from outlast.worlds.sqlite.liveness import SqliteLiveness, WorkerFiles
 from outlast.worlds.sqlite.poll import Poll

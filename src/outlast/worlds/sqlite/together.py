@@ -13,7 +13,7 @@ import msgspec
 from outlast.errors import BadPayload
 from outlast.world import Commit, Lease
 from outlast.world.checks import check_content
-from outlast.worlds.sqlite.hints import key
+from outlast.world.hints import key
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import ALIVE, SHIFT, Transaction
 

@@ -24,9 +24,9 @@ from outlast.world import (
     WorkerRow,
 )
 from outlast.world.checks import check_input, check_opening, parse_token
+from outlast.world.hints import ANYONE, Hints, inbox_key, key, ready_key
 from outlast.worlds.sqlite import claims, erase, inputs, reads, writes
 from outlast.worlds.sqlite.follow import behind
-from outlast.worlds.sqlite.hints import ANYONE, Hints, inbox_key, key, ready_key
 from outlast.worlds.sqlite.liveness import SqliteLiveness
 from outlast.worlds.sqlite.store import SqliteStore
 from outlast.worlds.sqlite.transaction import Query, Transaction

@@ -18,7 +18,7 @@ from outlast.errors import (
 )
 from outlast.world import Commit, Delta, Header, Lease
 from outlast.world.checks import check_content
-from outlast.worlds.sqlite.hints import key, ready_key
+from outlast.world.hints import key, ready_key
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.together import land_together
 from outlast.worlds.sqlite.transaction import ALIVE, SHIFT, Row, Transaction
