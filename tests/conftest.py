@@ -3,12 +3,14 @@
 import gc
 import os
 import random
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.harness_turns import TURNS, turns_of
+from tests.servers.postgres import PostgresServer, postgres_server
 
 SEED_VARIABLE = "OUTLAST_TEST_SEED"
 
@@ -56,3 +58,10 @@ def anyio_backend() -> str:
 def seed() -> int:
     """The seed that this run prints: sampled tests draw from it alone."""
     return int(os.environ[SEED_VARIABLE])
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Generator[PostgresServer]:
+    """A Postgres of this process, started when the first test asks for it. Each case takes a schema of its own."""
+    with postgres_server() as server:
+        yield server

@@ -41,6 +41,26 @@ class _InMemory:
         return None
 
 
+class _InPostgres:
+    def __init__(self, url: str, clock: ManualClock | None) -> None:
+        self._clock = clock
+        self._url = url
+        deaf = "pooler=" in url and "direct=" not in url
+        self.capabilities = postgres.DEAF if deaf else postgres.CAPABILITIES
+
+    def open(self) -> AbstractAsyncContextManager[World]:
+        return open_postgres(self._url, clock=self._clock)
+
+    async def turn(self, seconds: float) -> None:
+        if self._clock is None:
+            await anyio.sleep(seconds)
+        else:
+            self._clock.turn(seconds)
+
+    def recipe(self) -> Recipe | None:
+        return Recipe("outlast.worlds.postgres:open_postgres", (self._url,))
+
+
 class _InFile:
     capabilities = CAPABILITIES
 

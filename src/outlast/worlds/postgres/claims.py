@@ -1,0 +1,106 @@
+"""Who gets which session.
+
+`session.ready_at` says from when a session is ready, were it free: it is kept within every statement that changes it, so
+no index can miss a session and no sweep is needed; what time alone changes (a wake time that passes, a worker whose row
+runs out) is looked at in each claim.
+
+A claim reads a candidate, seals the takeover, and lands it on the condition that the session still stands as it was read:
+no lock is held from one round trip to the next, so that a worker that is stopped in between holds up nobody. Whoever loses
+the race chooses again; each round that is lost is one that another has won.
+"""
+
+from typing import Any, Final, Literal
+
+from outlast.world import Claim, Header, Lease, Takeover, WorkerOffer
+from outlast.world.commit import make_commit
+from outlast.world.hints import key, ready_key
+from outlast.worlds.postgres.statements import statements
+from outlast.worlds.postgres.store import PostgresStore
+from outlast.worlds.postgres.texts import stored, told
+from outlast.worlds.postgres.writes import flags_of, lost_every_race
+
+SQL: Final = statements(__file__)
+ROUNDS: Final = 200
+
+
+async def claim(store: PostgresStore, tenant: str, offer: WorkerOffer, takeover: Takeover) -> Claim | None:
+    """See `Queue.claim`."""
+    number = await store.tenant(tenant)
+    bindings = (
+        number,
+        [stored(agent) for agent in offer.agents],
+        [stored(placement) for placement in offer.placements],
+        offer.max_format,
+        [stored(worker) for worker in offer.dead],
+        store.now_s,
+    )
+    for _ in range(ROUNDS):
+        if offer.only is None:
+            found = await store.rows(SQL["choose"], *bindings)
+        else:
+            found = await store.rows(SQL["choose_one"], *bindings, offer.only)
+        if not found:
+            return None
+        taken = await _take(store, number, offer, takeover, found[0])
+        if taken is not None:
+            store.told((key(tenant, taken.lease.session),))
+            return taken
+    raise lost_every_race(store)
+
+
+async def _take(
+    store: PostgresStore, tenant: int, offer: WorkerOffer, takeover: Takeover, row: tuple[Any, ...]
+) -> Claim | None:
+    """Land the takeover of a session, if it still stands as it was read."""
+    pk, session, seq, fence, newest, deltas, snapshot_seq = row[:7]
+    turn_open, parked, wake_at_s, status, worker, route = row[7:]
+    header = Header(
+        seq=seq + 1,
+        fence=fence + 1,
+        format=takeover.format,
+        events=takeover.events,
+        sealed=deltas,
+        turn_open=turn_open,
+        wake_at_s=wake_at_s,
+        parked=parked,
+        status=told(status),
+    )
+    new = make_commit(header, takeover.body)
+    if takeover.format > newest:
+        [[agent, placement]] = await store.rows(SQL["route"], route)
+        route = await store.route(tenant, agent, placement, takeover.format)
+    previous = None if worker is None else told(worker)
+    proof: Literal["free", "expired", "proved"] = "free"
+    if previous is not None:
+        proof = "proved" if previous in offer.dead else "expired"
+    landed = await store.rows(
+        SQL["take"],
+        pk,
+        seq,
+        fence,
+        deltas,
+        worker,
+        proof == "proved",
+        store.now_s,
+        stored(offer.worker),
+        max(newest, takeover.format),
+        route,
+        header.format,
+        header.events,
+        wake_at_s,
+        flags_of(header),
+        new.header.digest,
+        status,
+        new.body,
+    )
+    if not landed:
+        return None
+    lease = Lease(session, header.fence, offer.worker)
+    return Claim(lease, header.seq, snapshot_seq, proof, previous, header.status)
+
+
+async def release(store: PostgresStore, tenant: str, lease: Lease) -> None:
+    """See `Queue.release`."""
+    number = await store.tenant(tenant)
+    if await store.rows(SQL["release"], number, lease.session, lease.fence, stored(lease.worker)):
+        store.told((ready_key(tenant),))

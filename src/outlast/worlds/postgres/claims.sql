@@ -1,0 +1,83 @@
+-- The first in line of the free sessions that fit, and of those of each worker that stands no longer. Reads only: that it
+-- is still so is judged by `take`.
+-- name: choose
+with recursive clock as materialized (
+    select coalesce($6::float8, extract(epoch from clock_timestamp())::float8) as now_s
+),
+fitting as materialized (
+    select pk from outlast.route
+    where tenant = $1 and agent = any($2::text[]) and placement = any($3::text[]) and format <= $4
+),
+-- Workers that sessions name, each once, by hopping through the index from one to the next.
+owner (worker) as (
+    (select min(s.worker) from outlast.session s where s.worker is not null)
+    union all
+    select (select min(s.worker) from outlast.session s where s.worker > o.worker)
+    from owner o where o.worker is not null
+),
+lost as materialized (
+    select o.worker from owner o, clock
+    where o.worker is not null and (o.worker = any($5::text[]) or coalesce(
+        (select w.deadline_s from outlast.worker w where w.worker = o.worker), 0) <= clock.now_s)
+),
+ready as (
+    select c.pk, c.ready_at
+    from clock, fitting f, lateral (
+        select s.pk, s.ready_at from outlast.session s
+        where s.route = f.pk and s.worker is null and s.ready_at <= clock.now_s
+        order by s.ready_at limit 1) c
+    union all
+    select c.pk, c.ready_at
+    from clock, fitting f, lost l, lateral (
+        select s.pk, s.ready_at from outlast.session s
+        where s.worker = l.worker and s.route = f.pk and s.ready_at <= clock.now_s
+        order by s.ready_at limit 1) c
+)
+select s.pk, s.id, s.seq, s.fence, s.format, s.deltas, s.snapshot_seq, s.turn_open, s.parked, s.wake_at_s, s.status,
+    s.worker, s.route
+from (select pk from ready order by ready_at limit 1) r join outlast.session s using (pk)
+
+-- name: choose_one
+select s.pk, s.id, s.seq, s.fence, s.format, s.deltas, s.snapshot_seq, s.turn_open, s.parked, s.wake_at_s, s.status,
+    s.worker, s.route
+from outlast.session s join outlast.route r on r.pk = s.route,
+    (select coalesce($6::float8, extract(epoch from clock_timestamp())::float8) as now_s) clock
+where s.tenant = $1 and s.id = $7 and s.state = 0 and r.agent = any($2::text[]) and r.placement = any($3::text[])
+    and r.format <= $4 and s.ready_at <= clock.now_s
+    and (s.worker is null or s.worker = any($5::text[]) or coalesce(
+        (select w.deadline_s from outlast.worker w where w.worker = s.worker), 0) <= clock.now_s)
+
+-- Lands the takeover if the session still stands as it was read: number, fence, count of deltas, holder. All of these
+-- are on the row itself, so that its newest version is judged if somebody else had it locked. The deadline of the holder
+-- is a scalar subquery, evaluated anew then; a join would keep the row it had found, or had not found, before the wait.
+-- name: take
+with moved as (
+    update outlast.session s
+    set seq = $2::bigint + 1, fence = $3::bigint + 1, worker = $8, deltas = 0, format = $9, route = $10,
+        change = n.change, era = n.change >> 12,
+        updated_at_s = coalesce($7::float8, extract(epoch from clock_timestamp())::float8),
+        -- Who is taken over joins the line at its end.
+        ready_at = case when s.ready_at < 0 and s.worker <> $8
+            then n.change - 1125899906842624 else s.ready_at end
+    from (select nextval('outlast.change') as change) n
+    where s.pk = $1 and s.state = 0 and s.seq = $2 and s.fence = $3 and s.deltas = $4
+        and s.worker is not distinct from $5::text
+        and (s.worker is null or $6::boolean or coalesce(
+            (select w.deadline_s from outlast.worker w where w.worker = s.worker), 0)
+            <= coalesce($7::float8, extract(epoch from clock_timestamp())::float8))
+    returning s.pk
+)
+insert into outlast.log (session, seq, fence, format, events, sealed, wake_at_s, flags, digest, status, body)
+select pk, $2::bigint + 1, $3::bigint + 1, $11, $12, $4, $13, $14, $15, $16, $17 from moved
+returning 1
+
+-- Behind all that already wait.
+-- name: release
+update outlast.session s
+set worker = null, ready_at = case when s.ready_at < 0 then n.change - 1125899906842624 else s.ready_at end
+from (select nextval('outlast.change') as change) n
+where s.tenant = $1 and s.id = $2 and s.state = 0 and s.fence = $3 and s.worker = $4
+returning 1
+
+-- name: route
+select agent, placement from outlast.route where pk = $1

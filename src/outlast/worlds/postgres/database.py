@@ -1,0 +1,96 @@
+"""A connection to Postgres, as far as it is used here."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias, cast
+
+from outlast.errors import BadInput
+from outlast.worlds.postgres.address import Address
+
+try:
+    import asyncpg  # pyright: ignore[reportMissingTypeStubs] it brings none
+except ImportError as error:
+    raise BadInput(
+        detail="A World in Postgres needs the driver asyncpg. Install it with: pip install 'outlast[postgres]'"
+    ) from error
+
+driver: Final = cast("Any", asyncpg)
+"""Its own annotations are partial."""
+
+Value: TypeAlias = str | bytes | int | float | bool | None | Sequence[Any]
+Rows: TypeAlias = Sequence[tuple[Any, ...]]
+Listener: TypeAlias = Callable[[object, int, str, str], None]
+
+STATEMENTS: Final = 200
+"""Prepared statements that a connection keeps: all of ours."""
+
+
+class Connection(Protocol):
+    """A connection. Does one thing at a time."""
+
+    async def fetch(self, statement: str, /, *bindings: Value) -> Rows:
+        """Run one statement; all its rows."""
+        ...
+
+    async def execute(self, statements: str, /) -> str:
+        """Run statements without bindings."""
+        ...
+
+    async def add_listener(self, channel: str, callback: Listener) -> None:
+        """Call back for every notification."""
+        ...
+
+    def add_termination_listener(self, callback: Callable[[object], None]) -> None:
+        """Call back when the connection has ended."""
+        ...
+
+    def is_closed(self) -> bool:
+        """It has ended."""
+        ...
+
+    async def close(self, *, timeout: float) -> None:
+        """End it."""
+        ...
+
+    def terminate(self) -> None:
+        """End it without a word."""
+        ...
+
+
+def _settings(patience_s: float) -> Mapping[str, str]:
+    """What a connection of our own says once, whatever the server, the database or the role say.
+
+    `plan_cache_mode`: statements over arrays are the same whatever the arrays hold, and planning one anew costs more
+    than running it. `jit`: the same. The last two end what a dead or frozen process left behind.
+    """
+    milliseconds = str(max(1, int(patience_s * 1000)))
+    return {
+        "application_name": "outlast",
+        "synchronous_commit": "on",
+        "plan_cache_mode": "force_generic_plan",
+        "jit": "off",
+        "statement_timeout": milliseconds,
+        "idle_in_transaction_session_timeout": milliseconds,
+    }
+
+
+async def connect(address: Address, *, direct: bool, connect_s: float, patience_s: float) -> Connection:
+    """A new connection; `direct` goes past the pooler, if there is one.
+
+    Raises:
+        Exception: whatever the system or the driver says.
+    """
+    past = direct and address.direct is not None
+    pooled = address.pooled and not past
+    dsn = address.direct if past else address.dsn
+    connection = await driver.connect(
+        dsn,
+        timeout=connect_s,
+        command_timeout=patience_s,
+        # Behind a pooler the next transaction has another server, which knows no statement of ours.
+        statement_cache_size=0 if pooled else STATEMENTS,
+        max_cached_statement_lifetime=0,
+        max_cacheable_statement_size=0,
+        # A pooler refuses settings that it does not know: there they are said in each transaction.
+        server_settings=None if pooled else _settings(patience_s),
+    )
+    return cast("Connection", connection)

@@ -1,0 +1,129 @@
+-- Layout 1. What belongs to a session is kept under its number, so that what is read together lies together. `outlast`
+-- stands for the schema that the World's address names.
+--
+-- Texts hold no NUL in Postgres: `texts.py` writes it as \0. Bytes are compressed already, or small: none is compressed
+-- again (`external`), and rows up to half a page stay whole.
+
+create sequence outlast.change;
+
+create table outlast.tenant (
+    pk int generated always as identity primary key,
+    name text collate "C" not null unique
+);
+
+-- What an offer is matched against: the sessions of one route fit exactly the same workers. Rows are never removed.
+create table outlast.route (
+    pk int generated always as identity primary key,
+    tenant int not null,
+    agent text collate "C" not null,
+    placement text collate "C" not null,
+    format bigint not null,
+    unique (tenant, agent, placement, format)
+);
+
+-- A commit changes no column that an index holds, but `era` once in a while: the new version stays on its page and no
+-- index is written (HOT), for which the pages keep room.
+create table outlast.session (
+    pk bigint generated always as identity primary key,
+    tenant int not null,
+    state smallint not null, -- 0 alive, 1 being erased, 2 erased: the tombstone
+    route int not null,
+    id text collate "C" not null,
+    created_at_s float8 not null,
+    worker text collate "C",
+    ready_at float8, -- see claims.py; null: not ready by itself
+    era bigint not null, -- change / 4096: what the index on changes holds
+    change bigint not null, -- grows with every commit and input; no two sessions have the same
+    format bigint not null,
+    fence bigint not null,
+    seq bigint not null,
+    deltas bigint not null, -- published after commit `seq`
+    snapshot_seq bigint not null,
+    waiting bigint not null, -- inputs that are not consumed
+    arrivals bigint not null, -- inputs that ever came
+    turn_open boolean not null,
+    parked boolean not null,
+    wake_at_s float8,
+    updated_at_s float8 not null,
+    status text not null,
+    unique (tenant, id)
+) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05);
+
+create index session_by_change on outlast.session (tenant, era);
+create index session_free on outlast.session (route, ready_at) where worker is null and ready_at is not null;
+create index session_held on outlast.session (worker, route, ready_at) where worker is not null;
+create index session_dying on outlast.session (pk) where state = 1;
+
+create table outlast.label (
+    session bigint not null,
+    name text collate "C" not null,
+    value text collate "C" not null,
+    primary key (session, name)
+);
+
+create table outlast.log (
+    session bigint not null,
+    seq bigint not null,
+    fence bigint not null,
+    format bigint not null,
+    events bigint not null,
+    sealed bigint not null,
+    wake_at_s float8,
+    flags smallint not null, -- 1 turn open, 2 parked, 4 snapshot, 8 release
+    digest text not null,
+    status text not null,
+    consumes text, -- JSON; null: none
+    refs text, -- JSON; null: none
+    body bytea not null,
+    primary key (session, seq)
+) with (toast_tuple_target = 4080, autovacuum_vacuum_insert_scale_factor = 0.1);
+alter table outlast.log alter column body set storage external;
+
+-- One row for each publish.
+create table outlast.delta (
+    session bigint not null,
+    after bigint not null,
+    first bigint not null,
+    count bigint not null,
+    bodies bytea not null, -- MessagePack, an array of byte strings
+    primary key (session, after, first)
+) with (toast_tuple_target = 4080, autovacuum_vacuum_scale_factor = 0.02);
+alter table outlast.delta alter column bodies set storage external;
+
+create table outlast.input (
+    session bigint not null,
+    id text collate "C" not null,
+    arrival bigint not null,
+    digest text not null,
+    consumed_by bigint,
+    refs text, -- JSON; null: none
+    body bytea not null, -- empty once consumed
+    primary key (session, id)
+) with (toast_tuple_target = 4080);
+alter table outlast.input alter column body set storage external;
+
+create index input_waiting on outlast.input (session, arrival) where consumed_by is null;
+
+create table outlast.blob (
+    pk bigint generated always as identity primary key,
+    tenant int not null,
+    hash text collate "C" not null,
+    bytes bytea not null,
+    unique (tenant, hash)
+) with (toast_tuple_target = 4080);
+alter table outlast.blob alter column bytes set storage external;
+
+-- Which session names which blob.
+create table outlast.naming (
+    session bigint not null,
+    blob bigint not null,
+    primary key (session, blob)
+);
+
+create index naming_by_blob on outlast.naming (blob);
+
+create table outlast.worker (
+    worker text collate "C" primary key,
+    holder text not null,
+    deadline_s float8 not null
+) with (fillfactor = 50);

@@ -1,0 +1,211 @@
+-- Every blob that is named is locked before anything stands that names it; those that are held before the session is made,
+-- the new ones after, by their hash: statements that make the same session or the same blobs wait in one order.
+-- name: create
+with clock as materialized (
+    select coalesce($1::float8, extract(epoch from clock_timestamp())::float8) as now_s,
+        nextval('outlast.change') as change
+),
+known as materialized (
+    select b.pk, b.hash from outlast.blob b
+    where b.tenant = $2 and b.hash = any($18::text[])
+        and not exists (select from outlast.session s where s.tenant = $2 and s.id = $4)
+    order by b.hash for key share
+),
+made as (
+    insert into outlast.session (tenant, state, route, id, created_at_s, worker, ready_at, era, change, format, fence,
+        seq, deltas, snapshot_seq, waiting, arrivals, turn_open, parked, wake_at_s, updated_at_s, status)
+    select $2, 0, $3, $4, c.now_s, null,
+        case when $5 and not $6 and $7::float8 is null then c.change - 1125899906842624
+            when $5 and $6 then null else $7::float8 end,
+        c.change >> 12, c.change, $8, 0, 1, 0, case when $9 then 1 else 0 end, 0, 0, $5, $6, $7::float8, c.now_s, $10
+    from clock c
+    where not exists (
+        select from unnest($19::text[]) as n(hash) where n.hash not in (select hash from known))
+    on conflict (tenant, id) do nothing
+    returning pk
+),
+added as (
+    insert into outlast.blob (tenant, hash, bytes)
+    select $2, g.hash, g.bytes from unnest($20::text[], $21::bytea[]) as g(hash, bytes)
+    where exists (select from made) and g.hash not in (select hash from known)
+    order by g.hash
+    on conflict (tenant, hash) do update set bytes = blob.bytes
+    returning pk
+),
+named as (
+    insert into outlast.naming (session, blob)
+    select m.pk, b.pk from made m, (select pk from known union all select pk from added) b
+),
+labelled as (
+    insert into outlast.label (session, name, value)
+    select m.pk, l.name, l.value from made m, unnest($22::text[], $23::text[]) as l(name, value)
+),
+logged as (
+    insert into outlast.log (session, seq, fence, format, events, sealed, wake_at_s, flags, digest, status, consumes,
+        refs, body)
+    select pk, 1, 0, $8, $11, $12, $7, $13, $14, $10, $15, $16, $17 from made
+)
+select 1 from made
+
+-- name: opening
+select s.state, l.digest, r.agent, r.placement,
+    array(select b.name from outlast.label b where b.session = s.pk order by b.name),
+    array(select b.value from outlast.label b where b.session = s.pk order by b.name)
+from outlast.session s
+join outlast.route r on r.pk = s.route
+left join outlast.log l on l.session = s.pk and l.seq = 1
+where s.tenant = $1 and s.id = $2
+
+-- Commits of any kind, each judged by itself; returned are the places of those that landed. With $3 they are idle ones.
+--
+-- The snapshot is older than the locks. What it says of a session's inputs and of its log can be old only if another
+-- commit of the session came in between, which the locked row shows; of blobs, a row that was erased meanwhile cannot be
+-- locked and so is not known, and one that came meanwhile is met by `on conflict`. Whatever is judged too strictly for
+-- having been read too early is judged again by a statement of its own (`explain`).
+--
+-- Locks, in this order everywhere: sessions by their number (counting `held` locks all of them), blobs by their hash.
+-- name: land
+with asked as (
+    select * from unnest($4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[],
+        $11::smallint[], $12::text[], $13::float8[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::bigint[])
+        with ordinality as a(session, seq, fence, worker, format, events, sealed, flags, digest, wake_at_s, status,
+            consumes, refs, body, consuming, place)
+),
+clock as materialized (
+    select coalesce($2::float8, extract(epoch from clock_timestamp())::float8) as now_s
+),
+held as materialized (
+    select s.* from outlast.session s
+    where s.tenant = $1 and s.id = any($4) and s.state = 0
+    order by s.pk for no key update
+),
+known as materialized (
+    select b.pk, b.hash from outlast.blob b
+    where b.tenant = $1 and b.hash = any($22::text[]) and (select count(*) from held) > 0
+    order by b.hash for key share
+),
+landing as materialized (
+    select a.*, h.pk, nextval('outlast.change') as change,
+        case when a.format <= h.format then h.route else (
+            select r.pk from outlast.route o join outlast.route r using (tenant, agent, placement)
+            where o.pk = h.route and r.format = a.format) end as route
+    from held h join asked a on a.session = h.id
+    where h.seq = a.seq - 1 and h.fence = a.fence
+        and case when $3::boolean
+            then not h.turn_open and (h.worker is null or coalesce(
+                (select w.deadline_s from outlast.worker w where w.worker = h.worker), 0) <= (select now_s from clock))
+            else h.worker = a.worker end
+        and (a.format <= h.format or exists (
+            select from outlast.route o join outlast.route r using (tenant, agent, placement)
+            where o.pk = h.route and r.format = a.format))
+        and not exists (
+            select from unnest($19::bigint[], $20::text[]) as c(place, id)
+            where c.place = a.place and not exists (
+                select from outlast.input i where i.session = h.pk and i.id = c.id and i.consumed_by is null))
+        and not exists (
+            select from unnest($21::bigint[], $22::text[], $23::boolean[]) as n(place, hash, given)
+            where n.place = a.place and not n.given and n.hash not in (select hash from known))
+),
+added as (
+    insert into outlast.blob (tenant, hash, bytes)
+    select $1, g.hash, g.bytes from unnest($24::text[], $25::bytea[]) as g(hash, bytes)
+    where g.hash not in (select hash from known) and g.hash in (
+        select n.hash from landing l join unnest($21::bigint[], $22::text[]) as n(place, hash) using (place))
+    order by g.hash
+    on conflict (tenant, hash) do update set bytes = blob.bytes
+    returning pk, hash
+),
+named as (
+    insert into outlast.naming (session, blob)
+    select distinct l.pk, b.pk
+    from landing l join unnest($21::bigint[], $22::text[]) as n(place, hash) using (place)
+    join (select pk, hash from known union all select pk, hash from added) b using (hash)
+    on conflict do nothing
+),
+taken as (
+    update outlast.input i set consumed_by = l.seq, refs = null, body = ''
+    from landing l join unnest($19::bigint[], $20::text[]) as c(place, id) using (place)
+    where i.session = l.pk and i.id = c.id
+),
+logged as (
+    insert into outlast.log (session, seq, fence, format, events, sealed, wake_at_s, flags, digest, status, consumes,
+        refs, body)
+    select pk, seq, fence, format, events, sealed, wake_at_s, flags, digest, status, consumes, refs, body from landing
+),
+moved as (
+    update outlast.session s
+    set seq = l.seq, deltas = 0, status = l.status, change = l.change, era = l.change >> 12,
+        format = greatest(s.format, l.format), route = l.route,
+        snapshot_seq = case when l.flags & 4 <> 0 then l.seq else s.snapshot_seq end,
+        turn_open = l.flags & 1 <> 0, parked = l.flags & 2 <> 0, wake_at_s = l.wake_at_s,
+        waiting = s.waiting - l.consuming,
+        worker = case when l.flags & 8 = 0 or $3 then s.worker end,
+        updated_at_s = clock.now_s,
+        ready_at = case
+            when s.waiting > l.consuming or (l.flags & 3 = 1 and l.wake_at_s is null) then
+                -- Who gives a session up joins the line at its end.
+                case when s.ready_at < 0 and (l.flags & 8 = 0 or $3 or s.worker is null) then s.ready_at
+                    else l.change - 1125899906842624 end
+            when l.flags & 3 = 3 then null
+            else l.wake_at_s end
+    from landing l, clock
+    where s.pk = l.pk
+)
+select place from landing
+
+-- How a commit's session stands, and what of what the commit needs is there, in one snapshot.
+-- name: explain
+select s.state, s.seq, s.fence, s.worker, s.turn_open, s.format, r.agent, r.placement,
+    s.worker is not null and coalesce((select w.deadline_s from outlast.worker w where w.worker = s.worker), 0)
+        > coalesce($6::float8, extract(epoch from clock_timestamp())::float8),
+    (select l.digest from outlast.log l where l.session = s.pk and l.seq = $3),
+    array(select i.id from outlast.input i where i.session = s.pk and i.id = any($4::text[])),
+    array(select i.id from outlast.input i
+        where i.session = s.pk and i.id = any($4::text[]) and i.consumed_by is null),
+    array(select b.hash from outlast.blob b where b.tenant = $1 and b.hash = any($5::text[])), s.deltas
+from outlast.session s join outlast.route r on r.pk = s.route
+where s.tenant = $1 and s.id = $2
+
+-- Shown is never waited for: nothing of it is acknowledged as durable, and the next commit's flush carries it. Count and
+-- bytes are one transaction, so that a crash of the server loses both or neither.
+-- name: publish
+with relaxed as materialized (
+    select set_config('synchronous_commit', 'off', true)
+),
+moved as (
+    update outlast.session s set deltas = s.deltas + $7
+    from relaxed
+    where s.tenant = $1 and s.id = $2 and s.state = 0 and s.seq = $3 and s.fence = $4 and s.worker = $5
+        and s.deltas = $6
+    returning s.pk
+)
+insert into outlast.delta (session, after, first, count, bodies)
+select pk, $3, $6, $7, $8 from moved
+returning 1
+
+-- What is settled stays settled, whoever takes the session over meanwhile: nothing needs a lock.
+-- name: drop
+with relaxed as materialized (
+    select set_config('synchronous_commit', 'off', true)
+),
+held as materialized (
+    select s.pk, s.seq from outlast.session s
+    where s.tenant = $1 and s.id = $2 and s.state = 0 and s.fence = $3 and s.worker = $4
+),
+gone as (
+    delete from outlast.delta d
+    using held h, relaxed, lateral (
+        select o.after, o.first from outlast.delta o
+        where o.session = h.pk and o.after < least($5, h.seq)
+        order by o.after, o.first limit $6
+    ) old
+    where d.session = h.pk and d.after = old.after and d.first = old.first
+    returning 1
+)
+select (select count(*) from gone) from held
+
+-- name: stand
+select state, seq, fence, worker, deltas from outlast.session where tenant = $1 and id = $2
+
+-- name: held_blobs
+select b.hash from outlast.blob b where b.tenant = $1 and b.hash = any($2::text[])
