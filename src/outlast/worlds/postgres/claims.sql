@@ -76,7 +76,8 @@ returning 1
 update outlast.session s
 set worker = null, ready_at = case when s.ready_at < 0 then n.change - 1125899906842624 else s.ready_at end
 from (select nextval('outlast.change') as change) n
-where s.tenant = $1 and s.id = $2 and s.state = 0 and s.fence = $3 and s.worker = $4
+where s.tenant = $1 and s.id = $2 and s.state = 0 and s.fence = $3
+    and s.worker is not distinct from $4::text
 returning 1
 
 -- name: route

@@ -16,7 +16,7 @@ except ImportError as error:
 driver: Final = cast("Any", asyncpg)
 """Its own annotations are partial."""
 
-Value: TypeAlias = str | bytes | int | float | bool | None | Sequence[Any]
+Value: TypeAlias = str | bytes | int | float | bool | Sequence[Any] | None
 Rows: TypeAlias = Sequence[tuple[Any, ...]]
 Listener: TypeAlias = Callable[[object, int, str, str], None]
 
@@ -47,7 +47,7 @@ class Connection(Protocol):
         """It has ended."""
         ...
 
-    async def close(self, *, timeout: float) -> None:
+    async def close(self, *, timeout: float) -> None:  # noqa: ASYNC109 the driver's own
         """End it."""
         ...
 
@@ -56,21 +56,29 @@ class Connection(Protocol):
         ...
 
 
-def _settings(patience_s: float) -> Mapping[str, str]:
-    """What a connection of our own says once, whatever the server, the database or the role say.
+PLANS: Final[Mapping[str, str]] = {
+    # Statements over arrays are the same whatever the arrays hold, and planning one anew costs more than running it.
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    # Each is written for its indexes. A plan made while the tables were small must not scan them when they have grown.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
 
-    `plan_cache_mode`: statements over arrays are the same whatever the arrays hold, and planning one anew costs more
-    than running it. `jit`: the same. The last two end what a dead or frozen process left behind.
-    """
+
+def settings_of(patience_s: float) -> dict[str, str]:
+    """What holds for our statements, whatever the server, the database or the role say."""
     milliseconds = str(max(1, int(patience_s * 1000)))
-    return {
-        "application_name": "outlast",
-        "synchronous_commit": "on",
-        "plan_cache_mode": "force_generic_plan",
-        "jit": "off",
-        "statement_timeout": milliseconds,
-        "idle_in_transaction_session_timeout": milliseconds,
-    }
+    # The last two end what a process that died or froze left behind.
+    limits = {"statement_timeout": milliseconds, "idle_in_transaction_session_timeout": milliseconds}
+    return {"synchronous_commit": "on", **PLANS, **limits}
+
+
+def begin_of(patience_s: float) -> str:
+    """What a transaction begins with behind a pooler: what a connection of our own says once is said each time."""
+    said = [f"set local {name} = {value}" for name, value in settings_of(patience_s).items()]
+    return "; ".join(["begin", *said])
 
 
 async def connect(address: Address, *, direct: bool, connect_s: float, patience_s: float) -> Connection:
@@ -91,6 +99,6 @@ async def connect(address: Address, *, direct: bool, connect_s: float, patience_
         max_cached_statement_lifetime=0,
         max_cacheable_statement_size=0,
         # A pooler refuses settings that it does not know: there they are said in each transaction.
-        server_settings=None if pooled else _settings(patience_s),
+        server_settings=None if pooled else {"application_name": "outlast", **settings_of(patience_s)},
     )
     return cast("Connection", connection)

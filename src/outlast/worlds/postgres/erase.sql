@@ -41,7 +41,7 @@ with unnamed as (
 )
 delete from outlast.blob b
 where b.pk = any($2::bigint[])
-    and not exists (select from outlast.naming n where n.blob = b.pk and n.session <> $1)
+    and not exists (select from outlast.naming n where n.blob + 0 = b.pk and n.session <> $1)
 
 -- name: bury
 with inputs as (delete from outlast.input where session = $1),

@@ -22,9 +22,9 @@ from outlast.errors import WorldUnavailable
 from outlast.world import WorkerRow
 from outlast.world.hints import ANYONE
 from outlast.worlds.postgres.address import Address
-from outlast.worlds.postgres.database import connect
+from outlast.worlds.postgres.database import begin_of, connect
 from outlast.worlds.postgres.hints import write_hint
-from outlast.worlds.postgres.pool import Pool, begin_of
+from outlast.worlds.postgres.pool import Pool
 from outlast.worlds.postgres.statements import in_schema, statements
 from outlast.worlds.postgres.texts import stored
 

@@ -1,6 +1,7 @@
 """The connections of this process that read and write: bounded, used again, replaced when they are lost."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -47,7 +48,9 @@ class Pool:
         self._connect = connect
         self._world = world
         self._idle: list[Connection] = []
-        self._free = asyncio.Semaphore(size)
+        self._open = 0
+        self._size = size
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._begin = begin
         self._patience_s = patience_s
         self._closed = False
@@ -59,26 +62,30 @@ class Pool:
             WorldUnavailable: it may have been done or not.
             WorldReadOnly, WorldFull: it was not done.
         """
-        for tries in range(TRIES):
+        tries = 0
+        while True:
+            tries += 1
             connection = await self._take()
             try:
-                found = await self._run(connection, statement, bindings)
+                if self._begin is None:
+                    found = await connection.fetch(statement, *bindings)
+                else:
+                    found = await self._run(connection, self._begin, statement, bindings)
             except BaseException as error:
                 await self._give_after(connection, error)
-                if code_of(error) in AGAIN and tries < TRIES - 1:
+                if code_of(error) in AGAIN and tries < TRIES:
                     continue
                 if isinstance(error, Exception):
                     raise unavailable(self._world, error) from error
                 raise
             self._give(connection)
             return found
-        raise AssertionError
 
-    async def _run(self, connection: Connection, statement: str, bindings: tuple[Value, ...]) -> Rows:
-        if self._begin is None:
-            return await connection.fetch(statement, *bindings)
+    async def _run(
+        self, connection: Connection, begin: str, statement: str, bindings: tuple[Value, ...]
+    ) -> Rows:
         # What is prepared without a name lives on in the server that the transaction holds, and nowhere else.
-        await connection.execute(self._begin)
+        await connection.execute(begin)
         found = await connection.fetch(statement, *bindings)
         await connection.execute("commit")
         return found
@@ -105,31 +112,55 @@ class Pool:
     async def _take(self) -> Connection:
         if self._closed:
             raise WorldUnavailable(world=self._world, reason="it was closed")
-        if self._free.locked():
-            try:
-                with anyio.fail_after(self._patience_s):
-                    await self._free.acquire()
-            except TimeoutError:
-                reason = f"all its connections were busy for {self._patience_s:g} s"
-                raise WorldUnavailable(world=self._world, reason=reason) from None
-        else:
-            await self._free.acquire()
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
+        while True:
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.is_closed():
+                    return connection
+                self._open -= 1
+            if self._open < self._size:
+                return await self._take_new()
+            await self._wait()
+
+    async def _take_new(self) -> Connection:
+        self._open += 1
         try:
             return await connect_patiently(self._connect, self._world, self._patience_s)
         except BaseException:
-            self._free.release()
+            self._open -= 1
+            self._wake()
             raise
 
+    async def _wait(self) -> None:
+        """Until a connection is idle, or may be made."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            with anyio.fail_after(self._patience_s):
+                await waiter
+        except BaseException as error:
+            if waiter.done() and not waiter.cancelled():
+                self._wake()  # it was this one's turn: the next one's now
+            if isinstance(error, TimeoutError):
+                reason = f"all its connections were busy for {self._patience_s:g} s"
+                raise WorldUnavailable(world=self._world, reason=reason) from None
+            raise
+
+    def _wake(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
     def _give(self, connection: Connection) -> None:
-        self._free.release()
         if self._closed or connection.is_closed():
             connection.terminate()
+            self._open -= 1
         else:
             self._idle.append(connection)
+        if self._waiting:
+            self._wake()
 
     async def _give_after(self, connection: Connection, error: BaseException, *, open_: bool = False) -> None:
         """Keep a connection on which the server refused something; end any other."""
@@ -187,8 +218,3 @@ def _passes(error: Exception) -> bool:
     code = code_of(error)
     return isinstance(error, OSError) if code is None else code[:2] in {"57", "53", "08"}
 
-
-def begin_of(patience_s: float) -> str:
-    """What a transaction begins with behind a pooler: what a connection of our own says once is said each time."""
-    milliseconds = max(1, int(patience_s * 1000))
-    return f"begin; set local synchronous_commit = on; set local statement_timeout = {milliseconds}"

@@ -13,7 +13,7 @@ select s.id, r.agent, r.placement, s.seq, s.fence, s.format, s.snapshot_seq, s.t
     array(select l.name from outlast.label l where l.session = s.pk order by l.name),
     array(select l.value from outlast.label l where l.session = s.pk order by l.name)
 from outlast.session s join outlast.route r on r.pk = s.route
-where s.tenant = $1 and s.state = 0 and s.era <= $2::bigint >> 12 and s.change < $2
+where s.tenant + 0 = $1 and s.state = 0 and s.era <= $2::bigint >> 12 and s.change < $2
     and not exists (
         select from unnest($3::text[], $4::text[]) as wanted(name, value)
         where not exists (

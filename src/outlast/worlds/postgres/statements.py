@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_COMMENT_OF_THE_NEXT = re.compile(r"(\n--[^\n]*|\n)+$")
 _SCHEMA = re.compile(r"\boutlast\.")
 
 
@@ -14,7 +15,9 @@ def statements(caller: str) -> dict[str, str]:
     Each begins with a line `-- name: …` and is a transaction by itself, unless its comment says otherwise.
     """
     parts = _NAME.split(Path(caller).with_suffix(".sql").read_text(encoding="utf-8"))
-    return {name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+    return {
+        name: _COMMENT_OF_THE_NEXT.sub("", text) for name, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
 
 
 def in_schema(schema: str) -> Callable[[str], str]:

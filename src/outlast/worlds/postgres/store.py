@@ -9,14 +9,14 @@ from typing import Final
 from outlast.clock import Clock
 from outlast.world.hints import Board
 from outlast.worlds.postgres.address import Address
-from outlast.worlds.postgres.database import Connection, Rows, Value, connect
+from outlast.worlds.postgres.database import Connection, Rows, Value, begin_of, connect
 from outlast.worlds.postgres.failures import unavailable
 from outlast.worlds.postgres.hints import Postman
 from outlast.worlds.postgres.layout import prepare
 from outlast.worlds.postgres.liveness import PostgresLiveness
 from outlast.worlds.postgres.poll import SQL as POLL
 from outlast.worlds.postgres.poll import Poll
-from outlast.worlds.postgres.pool import Pool, begin_of, end
+from outlast.worlds.postgres.pool import Pool, end
 from outlast.worlds.postgres.statements import in_schema, statements
 from outlast.worlds.postgres.texts import stored
 

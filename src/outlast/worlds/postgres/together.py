@@ -36,9 +36,6 @@ def is_plain(new: Commit) -> bool:
 
 async def land_plain(store: PostgresStore, tenant: int, asked: Places) -> frozenset[int]:
     """Write those of plain commits that may land; returns their places."""
-    if len(asked) == 1:
-        [(place, (lease, new))] = asked.items()
-        return frozenset([place]) if await _land_one(store, tenant, lease, new) else frozenset()
     columns = [
         (
             lease.session,
@@ -59,8 +56,11 @@ async def land_plain(store: PostgresStore, tenant: int, asked: Places) -> frozen
     return frozenset(place for place, (lease, _) in asked.items() if lease.session in sessions)
 
 
-async def _land_one(store: PostgresStore, tenant: int, lease: Lease, new: Commit) -> bool:
+async def land_one(store: PostgresStore, tenant: int, lease: Lease, new: Commit) -> bool:
+    """Write a plain commit if it may land."""
     header = new.header
+    if lease.fence != header.fence:
+        return False
     landed = await store.rows(
         SQL["land_one"],
         tenant,

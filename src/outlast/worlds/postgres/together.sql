@@ -7,8 +7,9 @@ with moved as (
         change = n.change, era = n.change >> 12,
         updated_at_s = coalesce($12::float8, extract(epoch from clock_timestamp())::float8)
     from (select nextval('outlast.change') as change) n
-    where s.tenant = $1 and s.id = $2 and s.state = 0 and s.seq = $3::bigint - 1 and s.fence = $4 and s.worker = $5
-        and s.format >= $6 and s.ready_at < 0
+    -- `is`: the index on workers, which holds all sessions of this one, must not seem to fit.
+    where s.tenant = $1 and s.id = $2 and s.state = 0 and s.seq = $3::bigint - 1 and s.fence = $4
+        and s.worker is not distinct from $5::text and s.format >= $6 and (s.ready_at < 0) is true
     returning s.pk
 )
 insert into outlast.log (session, seq, fence, format, events, sealed, flags, digest, status, body)

@@ -28,7 +28,7 @@ from outlast.worlds.postgres.reads import check_alive
 from outlast.worlds.postgres.statements import statements
 from outlast.worlds.postgres.store import PostgresStore
 from outlast.worlds.postgres.texts import names, stored, told
-from outlast.worlds.postgres.together import Places, is_plain, land_plain
+from outlast.worlds.postgres.together import Places, is_plain, land_one, land_plain
 
 SQL: Final = statements(__file__)
 TRIES: Final = 20
@@ -153,6 +153,9 @@ async def commit_many(
 ) -> list[Exception | None]:
     """See `Log.commit_many`."""
     number = await store.tenant(tenant)
+    if len(commits) == 1 and is_plain(commits[0][1]) and await land_one(store, number, *commits[0]):
+        store.told((key(tenant, commits[0][0].session),))
+        return [None]
     results: list[Exception | None] = [None] * len(commits)
     left = dict(enumerate(commits))
     for _ in range(TRIES):
@@ -189,7 +192,7 @@ async def _land(store: PostgresStore, tenant: int, asked: Places) -> frozenset[i
     fit = {place: entry for place, entry in asked.items() if _may_be_sent(*entry)}
     if not fit:
         return frozenset()
-    if all(is_plain(new) for _, new in fit.values()):
+    if len(fit) > 1 and all(is_plain(new) for _, new in fit.values()):
         landed = await land_plain(store, tenant, fit)
         # A plain commit may still bring a newer format, or wake its session: the general statement knows.
         rest = {place: entry for place, entry in fit.items() if place not in landed}

@@ -101,7 +101,7 @@ landing as materialized (
         and not exists (
             select from unnest($19::bigint[], $20::text[]) as c(place, id)
             where c.place = a.place and not exists (
-                select from outlast.input i where i.session = h.pk and i.id = c.id and i.consumed_by is null))
+                select from outlast.input i where i.session = h.pk and i.id = c.id and (i.consumed_by is null) is true))
         and not exists (
             select from unnest($21::bigint[], $22::text[], $23::boolean[]) as n(place, hash, given)
             where n.place = a.place and not n.given and n.hash not in (select hash from known))
@@ -161,7 +161,7 @@ select s.state, s.seq, s.fence, s.worker, s.turn_open, s.format, r.agent, r.plac
     (select l.digest from outlast.log l where l.session = s.pk and l.seq = $3),
     array(select i.id from outlast.input i where i.session = s.pk and i.id = any($4::text[])),
     array(select i.id from outlast.input i
-        where i.session = s.pk and i.id = any($4::text[]) and i.consumed_by is null),
+        where i.session = s.pk and i.id = any($4::text[]) and (i.consumed_by is null) is true),
     array(select b.hash from outlast.blob b where b.tenant = $1 and b.hash = any($5::text[])), s.deltas
 from outlast.session s join outlast.route r on r.pk = s.route
 where s.tenant = $1 and s.id = $2
@@ -175,8 +175,8 @@ with relaxed as materialized (
 moved as (
     update outlast.session s set deltas = s.deltas + $7
     from relaxed
-    where s.tenant = $1 and s.id = $2 and s.state = 0 and s.seq = $3 and s.fence = $4 and s.worker = $5
-        and s.deltas = $6
+    where s.tenant = $1 and s.id = $2 and s.state = 0 and s.seq = $3 and s.fence = $4
+        and s.worker is not distinct from $5::text and s.deltas = $6
     returning s.pk
 )
 insert into outlast.delta (session, after, first, count, bodies)
@@ -190,7 +190,8 @@ with relaxed as materialized (
 ),
 held as materialized (
     select s.pk, s.seq from outlast.session s
-    where s.tenant = $1 and s.id = $2 and s.state = 0 and s.fence = $3 and s.worker = $4
+    where s.tenant = $1 and s.id = $2 and s.state = 0 and s.fence = $3
+        and s.worker is not distinct from $4::text
 ),
 gone as (
     delete from outlast.delta d
