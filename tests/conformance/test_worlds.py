@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import anyio
 import pytest
 
 from outlast.clock import ManualClock
@@ -20,8 +21,12 @@ from outlast.testing.world_contract import (
 )
 from outlast.world import Capability, World
 from outlast.worlds.memory import MemoryStore, open_memory
+from outlast.worlds.postgres import open_postgres
+from outlast.worlds.postgres import world as in_postgres
 from outlast.worlds.sqlite import open_sqlite
 from outlast.worlds.sqlite.world import CAPABILITIES
+from tests.servers.pooler import pooler_to
+from tests.servers.postgres import PostgresServer
 
 
 class _InMemory:
@@ -46,7 +51,7 @@ class _InPostgres:
         self._clock = clock
         self._url = url
         deaf = "pooler=" in url and "direct=" not in url
-        self.capabilities = postgres.DEAF if deaf else postgres.CAPABILITIES
+        self.capabilities = in_postgres.DEAF if deaf else in_postgres.CAPABILITIES
 
     def open(self) -> AbstractAsyncContextManager[World]:
         return open_postgres(self._url, clock=self._clock)
@@ -97,9 +102,48 @@ FACTORIES: dict[str, StoreFactory] = {"memory": _memory, "sqlite": _sqlite}
 @pytest.mark.parametrize("world", FACTORIES)
 async def test_the_world_keeps_the_promise(world: str, case: Case) -> None:
     async with FACTORIES[world]() as store:
-        if lack := lacking(case, store):
-            pytest.skip(f"{world} does not claim: {lack}")
-        await case.run(store)
+        await _hold(store, case)
+
+
+async def _hold(store: Store, case: Case) -> None:
+    if lack := lacking(case, store):
+        pytest.skip(f"this World does not claim: {lack}")
+    await case.run(store)
+
+
+@pytest.mark.server
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+async def test_postgres_keeps_the_promise(postgres: PostgresServer, case: Case) -> None:
+    await _hold(_InPostgres(postgres.new_url(), ManualClock()), case)
+
+
+TIMED = [case for case in CASES if any(word in case.name for word in ("time", "ran_out", "renew", "across"))]
+
+
+@pytest.mark.server
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", TIMED, ids=lambda case: case.name)
+async def test_postgres_keeps_the_promise_by_its_own_clock(postgres: PostgresServer, case: Case) -> None:
+    await _hold(_InPostgres(postgres.new_url(), None), case)
+
+
+@pytest.mark.server
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "case",
+    [
+        case if number % 6 == 0 else pytest.param(case, marks=pytest.mark.full)
+        for number, case in enumerate(CASES)
+    ],
+    ids=lambda case: case.name,
+)
+async def test_postgres_keeps_the_promise_behind_a_pooler(postgres: PostgresServer, case: Case) -> None:
+    with pooler_to(postgres.port) as port:
+        url = f"{postgres.url_at(port)}?schema={postgres.new_schema()}&pooler=transaction"
+        listening = sum(case.name.encode()) % 2 or Capability.PUSH in case.needs
+        direct = f"&direct=127.0.0.1:{postgres.port}" if listening else ""
+        await _hold(_InPostgres(url + direct, ManualClock()), case)
 
 
 def test_each_promise_is_made_once() -> None:

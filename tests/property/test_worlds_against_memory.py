@@ -1,7 +1,8 @@
-"""The SQLite World, beside the memory World, through the same random lives: the same results, errors and streams."""
+"""Each World, beside the memory World, through the same random lives: the same results, errors and streams."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,9 @@ from outlast.world import (
 )
 from outlast.worlds.memory import MemoryStore, MemoryWorld
 from outlast.worlds.memory.follow import behind
+from outlast.worlds.postgres import open_postgres
 from outlast.worlds.sqlite import open_sqlite
+from tests.servers.postgres import PostgresServer
 
 WITHOUT_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Here nothing is lost with the machine, so that no fsync has to be waited for."""
@@ -305,27 +308,56 @@ def plain(error: OutlastError) -> object:
     return type(error), {name: fact for name, fact in error.facts.items() if name != "world"}
 
 
-async def live(story: list[Step], path: Path) -> None:
+OpenAgain: TypeAlias = Callable[[ManualClock], AbstractAsyncContextManager[World]]
+
+
+async def live(story: list[Step], open_again: OpenAgain) -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
-    async with open_sqlite(path, clock=clock) as real:
+    async with open_again(clock) as real:
         pair = Pair(MemoryWorld(store), store, real, clock)
         for verb, *words in story:
             await getattr(pair, str(verb))(*words)
         await pair.compare()
-    async with open_sqlite(path, clock=clock) as real:
+    async with open_again(clock) as real:
         await Pair(pair.model, store, real, clock).compare()
+
+
+def live_in_sqlite(story: list[Step]) -> None:
+    with TemporaryDirectory(dir=WITHOUT_DISK) as directory:
+        path = Path(directory) / "world.db"
+        anyio.run(live, [*beginning, *story], lambda clock: open_sqlite(path, clock=clock))
+
+
+def live_in_postgres(story: list[Step], server: PostgresServer) -> None:
+    url = server.new_url()
+    anyio.run(live, [*beginning, *story], lambda clock: open_postgres(url, clock=clock))
 
 
 @given(story=st.lists(steps, min_size=30, max_size=60))
 def test_sqlite_cannot_be_told_from_memory(story: list[Step]) -> None:
-    with TemporaryDirectory(dir=WITHOUT_DISK) as directory:
-        anyio.run(live, [*beginning, *story], Path(directory) / "world.db")
+    live_in_sqlite(story)
 
 
 @pytest.mark.full
 @settings(max_examples=500, deadline=None)
 @given(story=st.lists(steps, min_size=50, max_size=150))
 def test_sqlite_cannot_be_told_from_memory_through_long_lives(story: list[Step]) -> None:
-    with TemporaryDirectory(dir=WITHOUT_DISK) as directory:
-        anyio.run(live, [*beginning, *story], Path(directory) / "world.db")
+    live_in_sqlite(story)
+
+
+@pytest.mark.server
+@settings(max_examples=20)
+@given(story=st.lists(steps, min_size=30, max_size=60))
+def test_postgres_cannot_be_told_from_memory(postgres: PostgresServer, story: list[Step]) -> None:
+    live_in_postgres(story, postgres)
+
+
+@pytest.mark.server
+@pytest.mark.full
+@settings(max_examples=200, deadline=None)
+@given(story=st.lists(steps, min_size=50, max_size=150))
+def test_postgres_cannot_be_told_from_memory_through_long_lives(
+    postgres: PostgresServer, story: list[Step]
+) -> None:
+    live_in_postgres(story, postgres)

@@ -31,9 +31,17 @@ async def prepare(connection: Connection, world: str, schema: str, steps: Sequen
         WorldUnavailable: the server is too old, or its database is not in UTF-8.
     """
     try:
-        await _check_server(connection, world)
-        if await _layout(connection, world, schema, steps) < len(steps):
-            await _make(connection, world, schema, steps)
+        # In a transaction, so that a pooler in between has it all seen by one server.
+        await connection.execute("begin")
+        try:
+            await _check_server(connection, world)
+            if await _layout(connection, world, schema, steps) < len(steps):
+                await _make(connection, world, schema, steps)
+        except BaseException:
+            with suppress(Exception):  # the error that is on its way says more
+                await connection.execute("rollback")
+            raise
+        await connection.execute("commit")
     except Exception as error:
         if code_of(error) == "42501":
             reason = f"its tables are missing or of an older layout, and this user may not make them: {error}"
@@ -43,22 +51,17 @@ async def prepare(connection: Connection, world: str, schema: str, steps: Sequen
 
 async def _make(connection: Connection, world: str, schema: str, steps: Sequence[str]) -> None:
     localized = in_schema(schema)
-    await connection.execute("begin")
-    try:
-        await connection.fetch(SQL["lock"], f"outlast:{schema}")
-        found = await _layout(connection, world, schema, steps)
-        if not await connection.fetch(SQL["schema"], schema):
-            await connection.execute(f'create schema "{schema}"')
-        if found == 0:
-            await connection.execute(localized(SQL["layout"]))
-        for step in steps[found:]:
-            await connection.execute(localized(_script(step)))
-        await connection.fetch(localized(SQL["stamp"]), len(steps))
-    except BaseException:
-        with suppress(Exception):  # the error that is on its way says more
-            await connection.execute("rollback")
-        raise
-    await connection.execute("commit")
+    await connection.fetch(SQL["lock"], f"outlast:{schema}")
+    found = await _layout(connection, world, schema, steps)
+    if found == len(steps):
+        return
+    if not await connection.fetch(SQL["schema"], schema):
+        await connection.execute(f'create schema "{schema}"')
+    if found == 0:
+        await connection.execute(localized(SQL["layout"]))
+    for step in steps[found:]:
+        await connection.execute(localized(_script(step)))
+    await connection.fetch(localized(SQL["stamp"]), len(steps))
 
 
 async def _check_server(connection: Connection, world: str) -> None:
