@@ -234,7 +234,9 @@ class Pair:
 
     async def retire(self, worker: str) -> None:
         for world in (self.model, self.real):
-            world.open_liveness().retire(worker)
+            liveness = world.open_liveness()
+            liveness.retire(worker)
+            liveness.close()
 
     async def turn(self, seconds: float) -> None:
         self.clock.turn(seconds)

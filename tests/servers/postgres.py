@@ -13,8 +13,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import anyio
 import pytest
+
+from outlast.worlds.postgres.database import driver
 
 READY_LIMIT_S = 30.0
 STOP_LIMIT_S = 15.0
@@ -168,3 +172,13 @@ def postgres_server() -> Generator[PostgresServer]:
             yield server
         finally:
             server.stop()
+
+
+async def run_sql(url: str, statement: str, *bindings: object) -> list[tuple[Any, ...]]:
+    """Ask the server over a connection of one's own."""
+    connection = await driver.connect(url.partition("?")[0])
+    try:
+        return [tuple(row) for row in await connection.fetch(statement, *bindings)]
+    finally:
+        with anyio.CancelScope(shield=True):
+            await connection.close()

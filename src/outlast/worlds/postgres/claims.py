@@ -7,6 +7,9 @@ runs out) is looked at in each claim.
 A claim reads a candidate, seals the takeover, and lands it on the condition that the session still stands as it was read:
 no lock is held from one round trip to the next, so that a worker that is stopped in between holds up nobody. Whoever loses
 the race chooses again; each round that is lost is one that another has won.
+
+A claim that is not answered may have landed, or may yet. Its lease would stand for as long as its worker lives, which knows
+nothing of it. So it is remembered, and given back before the next claim, until the server must have given it up.
 """
 
 from typing import Any, Final, Literal
@@ -26,6 +29,7 @@ ROUNDS: Final = 200
 async def claim(store: PostgresStore, tenant: str, offer: WorkerOffer, takeover: Takeover) -> Claim | None:
     """See `Queue.claim`."""
     number = await store.tenant(tenant)
+    await _give_back(store, number)
     bindings = (
         number,
         [stored(agent) for agent in offer.agents],
@@ -73,8 +77,8 @@ async def _take(
     proof: Literal["free", "expired", "proved"] = "free"
     if previous is not None:
         proof = "proved" if previous in offer.dead else "expired"
-    landed = await store.rows(
-        SQL["take"],
+    lease = Lease(session, header.fence, offer.worker)
+    bindings = (
         pk,
         seq,
         fence,
@@ -93,10 +97,21 @@ async def _take(
         status,
         new.body,
     )
-    if not landed:
-        return None
-    lease = Lease(session, header.fence, offer.worker)
-    return Claim(lease, header.seq, snapshot_seq, proof, previous, header.status)
+    try:
+        landed = await store.rows(SQL["take"], *bindings)
+    except BaseException:
+        store.doubt(tenant, lease, new.header)
+        raise
+    return Claim(lease, header.seq, snapshot_seq, proof, previous, header.status) if landed else None
+
+
+async def _give_back(store: PostgresStore, tenant: int) -> None:
+    """Give back what claims that were not answered may have taken, unless something was done with it."""
+    for doubt in store.doubts(tenant):
+        lease = doubt.lease
+        bindings = (tenant, lease.session, lease.fence, stored(lease.worker), doubt.seq, doubt.digest)
+        if await store.rows(SQL["give_back"], *bindings):
+            store.settle(doubt)
 
 
 async def release(store: PostgresStore, tenant: str, lease: Lease) -> None:

@@ -80,5 +80,15 @@ where s.tenant = $1 and s.id = $2 and s.state = 0 and s.fence = $3
     and s.worker is not distinct from $4::text
 returning 1
 
+-- The same for a claim that was not answered: only if it is that takeover which stands, and nothing after it.
+-- name: give_back
+update outlast.session s
+set worker = null, ready_at = case when s.ready_at < 0 then n.change - 1125899906842624 else s.ready_at end
+from (select nextval('outlast.change') as change) n
+where s.tenant = $1 and s.id = $2 and s.state = 0 and s.fence = $3 and s.worker is not distinct from $4::text
+    and s.seq = $5 and exists (
+        select from outlast.log l where l.session = s.pk and l.seq = $5 and l.digest = $6)
+returning 1
+
 -- name: route
 select agent, placement from outlast.route where pk = $1

@@ -12,13 +12,20 @@ from outlast.worlds.postgres.statements import in_schema, statements
 
 SQL: Final = statements(__file__)
 STEPS: Final = ("schema.sql",)
-"""Scripts that lead from each layout to the next, the first from nothing to layout 1. None is ever changed."""
+"""Files of the scripts that lead from each layout to the next, the first from nothing to layout 1. Once released, none
+is ever changed."""
 OLDEST: Final = 140_000
 """The oldest server that the statements were written for: Postgres 14."""
 MARK: Final = "outlast world"
 
 
-async def prepare(connection: Connection, world: str, schema: str, steps: Sequence[str] = STEPS) -> None:
+def scripts() -> tuple[str, ...]:
+    """What makes each layout of the one before it."""
+    files = resources.files("outlast.worlds.postgres")
+    return tuple(files.joinpath(name).read_text(encoding="utf-8") for name in STEPS)
+
+
+async def prepare(connection: Connection, world: str, schema: str, steps: Sequence[str]) -> None:
     """Make the tables if there are none, and bring an older layout up to date.
 
     Everything happens in one transaction under an advisory lock: of processes that open at once one does it, and nobody
@@ -60,7 +67,7 @@ async def _make(connection: Connection, world: str, schema: str, steps: Sequence
     if found == 0:
         await connection.execute(localized(SQL["layout"]))
     for step in steps[found:]:
-        await connection.execute(localized(_script(step)))
+        await connection.execute(localized(step))
     await connection.fetch(localized(SQL["stamp"]), len(steps))
 
 
@@ -89,7 +96,3 @@ async def _layout(connection: Connection, world: str, schema: str, steps: Sequen
     if found > len(steps):
         raise WorldTooNew(world=world, found=found, known=len(steps))
     return found
-
-
-def _script(name: str) -> str:
-    return resources.files("outlast.worlds.postgres").joinpath(name).read_text(encoding="utf-8")

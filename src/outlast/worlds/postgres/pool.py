@@ -217,4 +217,3 @@ def _passes(error: Exception) -> bool:
     """It is of a kind that passes: no server, one that starts or stops, or one that has no room for another."""
     code = code_of(error)
     return isinstance(error, OSError) if code is None else code[:2] in {"57", "53", "08"}
-

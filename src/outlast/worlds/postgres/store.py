@@ -1,5 +1,6 @@
 """What all handles of one opening share: the connections, the hints, and what is known of tenants and routes."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -7,12 +8,13 @@ from functools import partial
 from typing import Final
 
 from outlast.clock import Clock
+from outlast.world import Header, Lease
 from outlast.world.hints import Board
 from outlast.worlds.postgres.address import Address
 from outlast.worlds.postgres.database import Connection, Rows, Value, begin_of, connect
 from outlast.worlds.postgres.failures import unavailable
 from outlast.worlds.postgres.hints import Postman
-from outlast.worlds.postgres.layout import prepare
+from outlast.worlds.postgres.layout import prepare, scripts
 from outlast.worlds.postgres.liveness import PostgresLiveness
 from outlast.worlds.postgres.poll import SQL as POLL
 from outlast.worlds.postgres.poll import Poll
@@ -35,6 +37,16 @@ class Pace:
     """For a connection, also while the server is away."""
     poll_s: float = 1.0
     """Between two looks for changes that no hint told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A claim that was not answered: the lease that it may have taken, and its takeover."""
+
+    tenant: int
+    lease: Lease
+    seq: int
+    digest: str
 
 
 class PostgresStore:
@@ -66,6 +78,7 @@ class PostgresStore:
         )
         self._tenants: dict[str, int] = {}
         self._routes: dict[tuple[int, str, str, int], int] = {}
+        self._doubts: dict[Doubt, float] = {}
 
     @property
     def channel(self) -> str:
@@ -138,6 +151,25 @@ class PostgresStore:
                 await self.rows(SQL["add_route"], *facts)
         return known
 
+    # Claims that were not answered. See `claims.py`.
+
+    def doubt(self, tenant: int, lease: Lease, takeover: Header) -> None:
+        """Remember a claim that may have landed."""
+        # By then the server has given it up (`statement_timeout`), even if it heard of it as late as can be.
+        until_s = asyncio.get_running_loop().time() + 2 * self._pace.patience_s
+        self._doubts[Doubt(tenant, lease, takeover.seq, takeover.digest)] = until_s
+
+    def doubts(self, tenant: int) -> list[Doubt]:
+        """Those of a tenant that may have landed, or may yet."""
+        if self._doubts:
+            now_s = asyncio.get_running_loop().time()
+            self._doubts = {doubt: until_s for doubt, until_s in self._doubts.items() if until_s > now_s}
+        return [doubt for doubt in self._doubts if doubt.tenant == tenant]
+
+    def settle(self, doubt: Doubt) -> None:
+        """It is known what became of it."""
+        self._doubts.pop(doubt, None)
+
     def open_liveness(self) -> PostgresLiveness:
         """See `outlast.world.Queue`."""
         return PostgresLiveness(self.address, self._clock, self.channel)
@@ -153,7 +185,7 @@ class PostgresStore:
         except Exception as error:
             raise unavailable(self.name, error) from error
         try:
-            await prepare(connection, self.name, self.address.schema)
+            await prepare(connection, self.name, self.address.schema, scripts())
         finally:
             await end(connection)
 
