@@ -4,8 +4,9 @@ import random
 import re
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TypeVar, get_args
 
 import anyio
@@ -30,6 +31,7 @@ from outlast.testing.world_contract.blocks import (
     landed,
     offer,
     opened,
+    pieces,
     published,
     put,
     read,
@@ -45,9 +47,11 @@ from outlast.worlds.postgres import (
     erase,
     follow,
     inputs,
+    liveness,
     open_postgres,
     poll,
     reads,
+    store,
     together,
     writes,
 )
@@ -153,7 +157,7 @@ async def test_a_database_that_cannot_hold_every_text_is_refused(postgres: Postg
     name = postgres.new_schema()
     await run_sql(postgres.url, f"create database {name} encoding 'SQL_ASCII' template template0")
     with pytest.raises(WorldForeign, match="encoded in SQL_ASCII; UTF8 is needed"):
-        async with open_postgres(postgres.url.replace("/postgres", f"/{name}")):
+        async with open_postgres(postgres.url_at(postgres.port, name)):
             pass
 
 
@@ -218,16 +222,22 @@ async def test_a_server_that_is_not_there_is_said_so_at_once() -> None:
 # Its statements
 
 
-@pytest.mark.parametrize("module", [claims, erase, follow, inputs, poll, reads, together, writes])
+MODULES: dict[str, dict[str, str]] = {
+    module.__name__.rpartition(".")[2]: module.SQL
+    for module in (claims, erase, follow, inputs, liveness, poll, reads, store, together, writes)
+}
+
+
+@pytest.mark.parametrize("module", MODULES)
 async def test_every_statement_finds_its_rows_by_an_index_though_planned_while_nothing_was_there(
-    postgres: PostgresServer, module: object
+    postgres: PostgresServer, module: str
 ) -> None:
     url = postgres.new_url()
     async with open_postgres(url):
         pass
     localized = in_schema(schema_of(url))
     connection = await connect(parse_address(url), direct=False, connect_s=5.0, patience_s=5.0)
-    for name, statement in module.SQL.items():  # pyright: ignore[reportAttributeAccessIssue] each of them has it
+    for name, statement in MODULES[module].items():
         count = max(map(int, re.findall(r"\$(\d+)", statement)), default=0)
         arguments = f"({', '.join(['null'] * count)})" if count else ""
         await connection.execute(f"prepare q_{name} as {localized(statement)}")
@@ -244,7 +254,7 @@ async def test_a_commit_waits_for_the_disk_whatever_the_database_says_and_a_delt
 ) -> None:
     name = postgres.new_schema()
     await run_sql(postgres.url, f"create database {name}")
-    url = postgres.url.replace("/postgres", f"/{name}")
+    url = postgres.url_at(postgres.port, name)
     await run_sql(url, f"alter database {name} set synchronous_commit = off")
     asked = "select current_setting('synchronous_commit')"
     assert await run_sql(url, asked) == [("off",)]
@@ -355,7 +365,8 @@ async def test_connections_that_the_server_ended_are_replaced(postgres: Postgres
 async def end_all(url: str) -> None:
     await run_sql(
         url,
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'outlast' and datname = 'postgres'",
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where application_name = 'outlast' and datname = current_database()",
     )
 
 
@@ -415,10 +426,10 @@ async def test_a_watcher_waits_for_a_lost_notification_no_longer_than_the_poll(
     postgres: PostgresServer,
 ) -> None:
     url = postgres.new_url()
+    waits: list[float] = []
     async with open_postgres(url, pace=QUICK) as world:
         lease = await held(world)
         async with anyio.create_task_group() as tasks:
-            waits: list[float] = []
 
             async def watch() -> None:
                 for seq in range(3, 8):
@@ -433,13 +444,17 @@ async def test_a_watcher_waits_for_a_lost_notification_no_longer_than_the_poll(
         assert max(waits) < 5.0
 
 
+def _lose(keys: Iterable[int]) -> None:
+    pass
+
+
 async def test_an_inbox_and_a_worker_wait_for_a_lost_notification_no_longer_than_the_poll(
     postgres: PostgresServer,
 ) -> None:
     url = postgres.new_url()
     async with open_postgres(url, pace=QUICK) as world, open_postgres(url) as other:
         await opened(world, turn_open=False)
-        other.store.told = lambda keys: None  # its notifications are lost
+        other.store.told = _lose  # its notifications are lost
         async with world.subscribe("s", inbox=True) as inbox, world.subscribe() as work:
             with anyio.fail_after(SOON_S):
                 await world.store.poll.listening.wait()
@@ -478,7 +493,11 @@ async def test_many_commits_are_told_in_few_notifications(postgres: PostgresServ
     heard: list[str] = []
     async with open_postgres(url) as world:
         listener = await driver.connect(postgres.url)
-        await listener.add_listener(f"outlast:{schema_of(url)}", lambda *said: heard.append(said[3]))
+
+        def hear(_: object, __: int, ___: str, payload: str) -> None:
+            heard.append(payload)
+
+        await listener.add_listener(f"outlast:{schema_of(url)}", hear)
         leases = [await held(world, f"s{number}") for number in range(30)]
         heard.clear()
         for seq in range(3, 13):
@@ -676,22 +695,21 @@ async def test_a_connection_that_is_cut_around_a_commit_loses_nothing_and_repeat
         async with open_postgres(url) as world:
             leases = [await held(world, f"s{number}") for number in range(3)]
             for seq in range(3, 43):
-                await again(lambda: world.put_input("s1", Input(f"in-{seq}", "d", b"x")))
-                consumes = {"s1": (f"in-{seq}",)}
+                new = Input(f"in-{seq}", "d", b"x")
+                await again(partial(world.put_input, "s1", new))
+                consumes = {"s1": (new.id,)}
                 batch = [
                     (lease, commit(seq, 1, b"%d" % seq, sealed=1, consumes=consumes.get(lease.session, ())))
                     for lease in leases
                 ]
                 relay.cut(draw.choice(MOMENTS))
                 for lease in leases:
-                    await again(lambda: published(world, lease, seq - 1, b"delta"))
+                    await again(partial(published, world, lease, seq - 1, b"delta"))
                 relay.cut(draw.choice(MOMENTS))
                 for size in (1, 3):
-                    results = await again(lambda: world.commit_many(batch[:size]))
-                    assert results == [None] * size
+                    assert await again(partial(world.commit_many, batch[:size])) == [None] * size
             for lease in leases:
-                items = await read(world, lease.session, 82)
-                bodies = [item.what.body for item in items]
+                bodies = [body for _, body in pieces(await read(world, lease.session, 82))]
                 wanted = [piece for seq in range(3, 43) for piece in (b"delta", b"%d" % seq)]
                 assert bodies == [b"first", b"takeover", *wanted]
             assert await world.inputs("s1") == []
@@ -702,9 +720,9 @@ async def test_a_claim_whose_answer_is_lost_is_given_back(postgres: PostgresServ
     with relay_to(postgres.port) as relay:
         through = f"{postgres.url_at(relay.port)}?schema={postgres.new_schema()}&connections=1"
         async with open_postgres(through) as world:
+            # What is said next on the connection is the claim itself, no longer how it is to be prepared.
+            await held(world, "before")
             await opened(world)
-            renew(world, "w1")
-            assert await world.claim(offer("w1", "nowhere"), TAKEOVER) is None
             statement = in_schema(world.store.address.schema)(claims.SQL["choose"])
             real = world.store.pool.rows
 

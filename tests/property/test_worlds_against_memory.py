@@ -328,12 +328,20 @@ async def live(story: list[Step], open_again: OpenAgain) -> None:
 def live_in_sqlite(story: list[Step]) -> None:
     with TemporaryDirectory(dir=WITHOUT_DISK) as directory:
         path = Path(directory) / "world.db"
-        anyio.run(live, [*beginning, *story], lambda clock: open_sqlite(path, clock=clock))
+
+        def open_again(clock: ManualClock) -> AbstractAsyncContextManager[World]:
+            return open_sqlite(path, clock=clock)
+
+        anyio.run(live, [*beginning, *story], open_again)
 
 
 def live_in_postgres(story: list[Step], server: PostgresServer) -> None:
     url = server.new_url()
-    anyio.run(live, [*beginning, *story], lambda clock: open_postgres(url, clock=clock))
+
+    def open_again(clock: ManualClock) -> AbstractAsyncContextManager[World]:
+        return open_postgres(url, clock=clock)
+
+    anyio.run(live, [*beginning, *story], open_again)
 
 
 @given(story=st.lists(steps, min_size=30, max_size=60))

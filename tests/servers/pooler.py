@@ -1,7 +1,8 @@
-"""A pooler in transaction mode before a Postgres: each transaction of a client may run in another session of the server.
+"""A pooler in transaction mode before a Postgres: each transaction of a client may run in another of its sessions.
 
-It does what makes pgbouncer hard to use, always: it goes round its connections so that two transactions of a client never
-follow one another in the same session, it never resets a session, and it refuses settings in the opening message.
+It does what makes pgbouncer hard to use, always: it goes round its connections, so that two transactions of a client
+never run in the same session one after the other, it never resets a session, and it refuses settings in the opening
+message.
 """
 
 import struct
@@ -15,6 +16,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 ENCRYPTION = {80877103, 80877104}
 CANCEL = 80877102
+COLUMNS = b"T", b"n", b"E"
+"""What the answer to a question for columns ends with: them, none, or an error."""
 KNOWN = {"user", "database", "client_encoding", "application_name", "DateStyle", "TimeZone"}
 SAID = {
     "server_version": "18.6",
@@ -114,8 +117,8 @@ class _Pooler:
         try:
             while True:
                 await server.stream.send(message)
-                if kind == b"H":  # what was described so far: ends with the columns, none, or an error
-                    await self._answer(server, client, b"TnE")
+                if kind == b"H":
+                    await self._answer(server, client, *COLUMNS)
                 elif kind in {b"S", b"Q"} and await self._answer(server, client, b"Z") == b"I":
                     sound = True
                     return True
@@ -128,7 +131,7 @@ class _Pooler:
                     server = await self._connect()
             self._give.send_nowait(server)
 
-    async def _answer(self, server: _Wire, client: _Wire, until: bytes) -> bytes:
+    async def _answer(self, server: _Wire, client: _Wire, *until: bytes) -> bytes:
         while True:
             kind, message = await server.receive()
             await client.stream.send(message)

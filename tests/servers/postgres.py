@@ -61,9 +61,9 @@ class PostgresServer:
         """Where it is."""
         return self.url_at(self.port)
 
-    def url_at(self, port: int) -> str:
+    def url_at(self, port: int, database: str = "postgres") -> str:
         """Where it is for whoever comes through another port."""
-        return f"postgres://postgres@127.0.0.1:{port}/postgres"
+        return f"postgres://postgres@127.0.0.1:{port}/{database}"
 
     def new_url(self) -> str:
         """A World that nobody has used: a schema of its own."""

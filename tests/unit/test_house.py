@@ -25,6 +25,8 @@ OWNERS = {
     "engine/peers.py": "`Worker.work` cancels and awaits what watches, in its `finally`",
     "engine/recover.py": "all are awaited, and cancelled when one fails",
     "engine/turn.py": "`_advance` cancels and awaits both, in its `finally`",
+    "worlds/postgres/hints.py": "`close` waits for what is being sent, and cancels it when that takes too long",
+    "worlds/postgres/poll.py": "`close` cancels and awaits it",
     "engine/writer.py": "`flush` waits for what is being shown, and `lose` cancels it",
 }
 """Who ends the tasks that are started outside a task group: whoever starts another says so here."""

@@ -68,15 +68,19 @@ async def opened(world: World, session: str = "s", **facts: Unpack[Facts]) -> Co
 def renew(world: World, worker: str, ttl_s: float = 60.0) -> None:
     """Let the leases of `worker` stand."""
     liveness = world.open_liveness()
-    liveness.renew(WorkerRow(worker, f"holder of {worker}", 0.0), ttl_s)
-    liveness.close()
+    try:
+        liveness.renew(WorkerRow(worker, f"holder of {worker}", 0.0), ttl_s)
+    finally:
+        liveness.close()
 
 
 def retire(world: World, worker: str) -> None:
     """Let the leases of `worker` stand no longer."""
     liveness = world.open_liveness()
-    liveness.retire(worker)
-    liveness.close()
+    try:
+        liveness.retire(worker)
+    finally:
+        liveness.close()
 
 
 def offer(worker: str = "w1", only: str | None = None, *, dead: Sequence[str] = ()) -> WorkerOffer:

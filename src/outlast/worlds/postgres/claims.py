@@ -1,15 +1,16 @@
 """Who gets which session.
 
-`session.ready_at` says from when a session is ready, were it free: it is kept within every statement that changes it, so
-no index can miss a session and no sweep is needed; what time alone changes (a wake time that passes, a worker whose row
-runs out) is looked at in each claim.
+`session.ready_at` says from when a session is ready, were it free: it is kept within every statement that changes it,
+so no index can miss a session and no sweep is needed; what time alone changes (a wake time that passes, a worker
+whose row runs out) is looked at in each claim.
 
-A claim reads a candidate, seals the takeover, and lands it on the condition that the session still stands as it was read:
-no lock is held from one round trip to the next, so that a worker that is stopped in between holds up nobody. Whoever loses
-the race chooses again; each round that is lost is one that another has won.
+A claim reads a candidate, seals the takeover, and lands it on the condition that the session still stands as it was
+read: no lock is held from one round trip to the next, so that a worker that is stopped in between holds up nobody.
+Whoever loses the race chooses again; each round that is lost is one that another has won.
 
-A claim that is not answered may have landed, or may yet. Its lease would stand for as long as its worker lives, which knows
-nothing of it. So it is remembered, and given back before the next claim, until the server must have given it up.
+A claim that is not answered may have landed, or may yet. Its lease would stand for as long as its worker lives, which
+knows nothing of it. So it is remembered, and given back before the next claim, until the server must have given it
+up.
 """
 
 from typing import Any, Final, Literal

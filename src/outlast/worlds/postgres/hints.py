@@ -1,9 +1,9 @@
 """Hints between the processes on one database: NOTIFY after the commits, one for many of them.
 
-`NOTIFY` takes a lock of the whole database from its commit's start to its end. Within a transaction that waits for the disk
-that would put all writers of all processes in one line. So it is sent after the commit, in a transaction that waits for
-nothing, by one task of each process: what changes while one is under way goes with the next. A process that dies before
-it has sent one, a listener that was away: whoever waits looks again by the slow poll (`poll.py`).
+`NOTIFY` takes a lock of the whole database from its commit's start to its end. Within a transaction that waits for
+the disk that would put all writers of all processes in one line. So it is sent after the commit, in a transaction
+that waits for nothing, by one task of each process: what changes while one is under way goes with the next. A process
+that dies before it has sent one, a listener that was away: whoever waits looks again by the slow poll (`poll.py`).
 """
 
 import asyncio
@@ -78,8 +78,8 @@ class Postman:
     async def close(self) -> None:
         """Send what waits. Bounded."""
         self._closed = True
-        if self._task is not None:
+        task = self._task
+        if task is not None:
             with anyio.CancelScope(shield=True):
-                await asyncio.wait([self._task], timeout=CLOSE_LIMIT_S)
-            if self._task is not None:
-                self._task.cancel()
+                await asyncio.wait([task], timeout=CLOSE_LIMIT_S)
+            task.cancel()

@@ -1,12 +1,13 @@
 """The row that says that a worker lives, renewed over a connection of its own on a thread of its own.
 
 The keeper's thread asks and waits; the driver, which needs an event loop, runs on this handle's own. So neither the
-application's loop nor its pool of connections can hold up a renewal. Everything is bounded: the connection, the statement on
-the server, and the wait for both.
+application's loop nor its pool of connections can hold up a renewal. Everything is bounded: the connection, the
+statement on the server, and the wait for both.
 
-Races. A claim reads the deadline within its statement; the worker may renew just after it was read as run out. Then both
-believe in their lease until the worker's next write, which the raised fence refuses. Renewals wait for the disk like
-commits: a server that crashes forgets none, so no claim after it sees an earlier deadline than the worker was told.
+Races. A claim reads the deadline within its statement; the worker may renew just after it was read as run out. Then
+both believe in their lease until the worker's next write, which the raised fence refuses. Renewals wait for the disk
+like commits: a server that crashes forgets none, so no claim after it sees an earlier deadline than the worker was
+told.
 """
 
 import asyncio

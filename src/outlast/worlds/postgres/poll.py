@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
@@ -21,6 +22,17 @@ DEAF_POLL_S: Final = 0.2
 """Between two looks where there is no server to be listened to."""
 
 
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """What this process must know of how the others tell."""
+
+    channel: str
+    ours: str
+    """The sender whose notifications are this process's own."""
+    look: str
+    """The statement that tells how sessions stand."""
+
+
 class Poll:
     """Listens and polls for one opening, from when anybody first waits. Belongs to one event loop.
 
@@ -32,34 +44,28 @@ class Poll:
     def __init__(
         self,
         board: Board,
-        ours: str,
-        channel: str,
+        mail: Mail,
         *,
         connect: Callable[[], Awaitable[Connection]] | None,
         ask: Callable[..., Awaitable[Rows]],
-        look: str,
         poll_s: float,
     ) -> None:
         """Ready; nothing happens before `watch`.
 
         Args:
             board: who is told.
-            ours: the sender whose notifications are this process's own.
-            channel: where others tell.
+            mail: where others tell.
             connect: makes a connection that can be listened to; None if there is no server for that.
             ask: runs a statement on some connection.
-            look: the statement that tells how sessions stand.
             poll_s: seconds between two looks.
         """
         self._board = board
-        self._ours = ours
-        self._channel = channel
+        self._mail = mail
         self._connect = connect
         self._ask = ask
-        self._look_statement = look
         self._poll_s = poll_s if connect is not None else min(poll_s, DEAF_POLL_S)
         self._watched: Counter[tuple[str, str | None]] = Counter()
-        self._seen: dict[tuple[str, str | None], tuple[Any, ...]] = {}
+        self._seen: dict[tuple[str, str | None], list[Any]] = {}
         self._task: asyncio.Task[None] | None = None
         self.listening = asyncio.Event()
         """Set while notifications are heard."""
@@ -108,7 +114,7 @@ class Poll:
         try:
             lost = asyncio.Event()
             connection.add_termination_listener(lambda _: lost.set())
-            await connection.add_listener(self._channel, self._hear)
+            await connection.add_listener(self._mail.channel, self._hear)
             self.listening.set()
             self._tell_all()
             while not lost.is_set():
@@ -121,7 +127,7 @@ class Poll:
                 await end(connection)
 
     def _hear(self, _: object, __: int, ___: str, payload: str) -> None:
-        self._board.tell(read_hint(payload, self._ours, self._board))
+        self._board.tell(read_hint(payload, self._mail.ours, self._board))
 
     def _tell_all(self) -> None:
         self._board.tell(self._board.keys)
@@ -132,9 +138,10 @@ class Poll:
         told = {ANYONE} | {ready_key(tenant) for tenant, session in self._watched if session is None}
         places = [(tenant, session) for tenant, session in self._watched if session is not None]
         tenants, sessions = [stored(tenant) for tenant, _ in places], [session for _, session in places]
-        for place, *stand in await ask(self._look_statement, tenants, sessions) if places else ():
-            tenant, session = places[place - 1]
-            if self._seen.get((tenant, session)) != tuple(stand) and (tenant, session) in self._watched:
-                self._seen[tenant, session] = tuple(stand)
-                told |= {key(tenant, session), inbox_key(tenant, session)}
+        found: Rows = await ask(self._mail.look, tenants, sessions) if places else ()
+        for ordinal, *stand in found:
+            place = places[int(ordinal) - 1]
+            if place in self._watched and self._seen.get(place) != stand:
+                self._seen[place] = stand
+                told |= {key(*place), inbox_key(*place)}
         self._board.tell(told)

@@ -24,7 +24,8 @@ Connect: Final = Callable[[], Awaitable[Connection]]
 class Pool:
     """Connections to be borrowed for one statement or one transaction. Belongs to one event loop.
 
-    What comes back last is lent first: it has our statements prepared. Whatever is uncertain about a connection ends it.
+    What comes back last is lent first: it has our statements prepared. Whatever is uncertain about a connection ends
+    it.
     """
 
     def __init__(

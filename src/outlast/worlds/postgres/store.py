@@ -17,7 +17,7 @@ from outlast.worlds.postgres.hints import Postman
 from outlast.worlds.postgres.layout import prepare, scripts
 from outlast.worlds.postgres.liveness import PostgresLiveness
 from outlast.worlds.postgres.poll import SQL as POLL
-from outlast.worlds.postgres.poll import Poll
+from outlast.worlds.postgres.poll import Mail, Poll
 from outlast.worlds.postgres.pool import Pool, end
 from outlast.worlds.postgres.statements import in_schema, statements
 from outlast.worlds.postgres.texts import stored
@@ -69,11 +69,9 @@ class PostgresStore:
         self._postman = Postman(self.pool, self.channel, self.board.tell)
         self.poll = Poll(
             self.board,
-            self._postman.name,
-            self.channel,
+            Mail(self.channel, self._postman.name, self._localized(POLL["look"])),
             connect=partial(self._connect, direct=True) if self.listens else None,
             ask=self.pool.rows,
-            look=self._localized(POLL["look"]),
             poll_s=pace.poll_s,
         )
         self._tenants: dict[str, int] = {}

@@ -1,7 +1,8 @@
 """Plain commits, those in the midst of a turn: they change nothing but their session's log and where it stands.
 
-Nearly all commits are. A lone one is a single conditional update and an insert in one statement, for about the price of a
-bare insert; many are one statement over arrays. Whatever is unusual about a commit, the general statement judges it.
+Nearly all commits are. A lone one is a single conditional update and an insert in one statement, for about the price
+of a bare insert; many are one statement over arrays. Whatever is unusual about a commit, the general statement judges
+it.
 """
 
 from collections.abc import Mapping

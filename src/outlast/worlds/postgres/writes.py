@@ -1,8 +1,9 @@
 """Commits and deltas: what may land, and everything that changes with it.
 
-Statements only land what may land beyond doubt. What did not land is judged by a second statement with a snapshot of its
-own (`explain`), which says why not, or that it had landed already, or that nothing stands in its way: then the first
-statement had read too early (a competitor's commit came between its snapshot and its locks), and it is put again.
+Statements only land what may land beyond doubt. What did not land is judged by a second statement with a snapshot of
+its own (`explain`), which says why not, or that it had landed already, or that nothing stands in its way: then the
+first statement had read too early (a competitor's commit came between its snapshot and its locks), and it is put
+again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -32,6 +33,8 @@ from outlast.worlds.postgres.together import Places, is_plain, land_one, land_pl
 
 SQL: Final = statements(__file__)
 TRIES: Final = 20
+AGAIN: Final = Exception("to be put again")
+"""Stands for a result that is not known yet."""
 PIECE: Final = 500
 """Rows of deltas that one statement frees."""
 
@@ -163,21 +166,25 @@ async def commit_many(
         asked = {place: commits[place] for place in _firsts(left)}
         landed = await _land(store, number, asked)
         _tell(store, tenant, [commits[place] for place in landed])
-        for place in asked.keys() - landed:
-            try:
-                had_landed = await _explain(store, number, commits[place], idle=False)
-            except OutlastError as error:
-                if isinstance(error, WorldUnavailable):
-                    raise
-                results[place] = error
-            else:
-                if not had_landed:
-                    continue
-            left.pop(place)
-        left = {place: entry for place, entry in left.items() if place not in landed}
+        for place, entry in asked.items():
+            verdict = None if place in landed else await _judge(store, number, entry)
+            if verdict is not AGAIN:
+                results[place] = verdict
+                del left[place]
         if not left:
             return results
     raise lost_every_race(store)
+
+
+async def _judge(store: PostgresStore, tenant: int, entry: tuple[Lease, Commit]) -> Exception | None:
+    """The result of a commit that did not land just now; `AGAIN` if nothing stands in its way."""
+    try:
+        had_landed = await _explain(store, tenant, entry, idle=False)
+    except WorldUnavailable:
+        raise
+    except OutlastError as error:
+        return error
+    return None if had_landed else AGAIN
 
 
 def _firsts(left: Places) -> list[int]:
@@ -240,7 +247,7 @@ async def _land_any(
         list(given.values()),
     )
     places = list(asked)
-    return frozenset(places[ordinal - 1] for (ordinal,) in landed)
+    return frozenset(places[int(row[0]) - 1] for row in landed)
 
 
 def _columns(lease: Lease, new: Commit) -> tuple[Any, ...]:

@@ -98,10 +98,10 @@ landing as materialized (
         and (a.format <= h.format or exists (
             select from outlast.route o join outlast.route r using (tenant, agent, placement)
             where o.pk = h.route and r.format = a.format))
-        and not exists (
-            select from unnest($19::bigint[], $20::text[]) as c(place, id)
-            where c.place = a.place and not exists (
-                select from outlast.input i where i.session = h.pk and i.id = c.id and (i.consumed_by is null) is true))
+        and (a.consuming = 0 or a.consuming = (
+            select count(*) from unnest($19::bigint[], $20::text[]) as c(place, id)
+            join outlast.input i on i.session = h.pk and i.id = c.id and (i.consumed_by is null) is true
+            where c.place = a.place))
         and not exists (
             select from unnest($21::bigint[], $22::text[], $23::boolean[]) as n(place, hash, given)
             where n.place = a.place and not n.given and n.hash not in (select hash from known))
