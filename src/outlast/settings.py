@@ -43,7 +43,8 @@ class Settings:
 
 
 SETTINGS: Final[Mapping[str, str]] = {
-    "world": "Where sessions live, as a URL: `sqlite:/path/to/world.db`. Default: `world.db` in the data directory.",
+    "world": "Where sessions live, as a URL: `sqlite:/path/to/world.db` or `postgres://user:password@host/database`. "
+    "Default: `world.db` in the data directory.",
     "data_dir": "What outlast keeps on this machine: the World, homes and workspaces, locks. Default: the platform's.",
     "lease_s": "How long a worker's leases stand without renewal. A worker that is paused for longer is killed.",
     "concurrency": "How many sessions one worker advances at once.",

@@ -22,6 +22,7 @@ from outlast.errors import (
     WorldTooNew,
     WorldUnavailable,
 )
+from outlast.opening import open_world
 from outlast.testing.world_contract.blocks import (
     TAKEOVER,
     claimed,
@@ -40,7 +41,7 @@ from outlast.testing.world_contract.blocks import (
     sent,
     whole,
 )
-from outlast.world import Claim, Cursor, Input, Lease, World
+from outlast.world import Capability, Claim, Cursor, Input, Lease, World
 from outlast.worlds.postgres import (
     Pace,
     claims,
@@ -74,6 +75,18 @@ NEVER = Pace(poll_s=3600.0)
 
 def schema_of(url: str) -> str:
     return parse_address(url).schema
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+async def test_its_address_is_all_that_it_takes(
+    postgres: PostgresServer, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.new_url().replace("postgres:", f"{scheme}:", 1)
+    monkeypatch.setenv("OUTLAST_WORLD", url)
+    async with open_world() as world:
+        await held(world)
+        assert world.name == f"postgres://127.0.0.1:{postgres.port}/postgres?schema={schema_of(url)}"
+        assert world.capabilities == frozenset(Capability)
 
 
 # Its tables

@@ -1,5 +1,8 @@
 """What needs no server: addresses, texts, hints, and what errors mean."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -133,3 +136,19 @@ class _Said(Exception):
 )
 def test_whatever_goes_wrong_is_said_in_our_words(error: Exception, kind: type[Exception]) -> None:
     assert type(unavailable("postgres://db/agents", error)) is kind
+
+
+def test_without_its_driver_it_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['asyncpg'] = None\n"
+        "from outlast.errors import BadInput\n"
+        "from outlast.opening import open_world\n"
+        "for scheme in ('postgres', 'postgresql'):\n"
+        "    try:\n"
+        "        open_world(f'{scheme}://me:secret@db/agents')\n"
+        "    except BadInput as error:\n"
+        "        print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert said.count("pip install 'outlast[postgres]'") == 2
+    assert "secret" not in said
