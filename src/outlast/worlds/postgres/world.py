@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from outlast.ids import check_session_id
 from outlast.world import (
     Capability,
     Claim,
@@ -21,7 +20,7 @@ from outlast.world import (
     WorkerOffer,
     WorkerRow,
 )
-from outlast.world.checks import check_first, check_texts, parse_token
+from outlast.world.checks import check_input, check_opening, parse_token
 from outlast.world.hints import ANYONE, Hints, inbox_key, key, ready_key
 from outlast.worlds.postgres import claims, erase, inputs, reads, writes
 from outlast.worlds.postgres.follow import behind
@@ -68,11 +67,8 @@ class PostgresWorld:
         placement: str = "any",
         labels: Mapping[str, str] | None = None,
     ) -> bool:
-        check_session_id(session)
-        check_first(first.header)
-        labels = dict(labels or {})
-        check_texts(agent, placement, *labels, *labels.values())
-        new = writes.Opening(session, first, agent, placement, labels)
+        new = writes.Opening(session, first, agent, placement, dict(labels or {}))
+        check_opening(session, first.header, agent, placement, new.labels)
         return await writes.create(self.store, self._tenant, new)
 
     async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
@@ -114,7 +110,7 @@ class PostgresWorld:
     # Inbox
 
     async def put_input(self, session: str, new: Input) -> Input:
-        check_texts(new.id, new.digest, *new.refs, *new.blobs)
+        check_input(new)
         return await inputs.put_input(self.store, self._tenant, session, new)
 
     async def inputs(self, session: str) -> Sequence[Input]:
