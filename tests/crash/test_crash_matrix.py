@@ -3,7 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,10 +13,12 @@ from outlast.gate import Point
 from outlast.testing.faults import Spot
 from outlast.world import World
 from outlast.worlds.memory import open_memory
+from outlast.worlds.postgres import open_postgres
 from outlast.worlds.sqlite import open_sqlite
 from tests.at_once import at_once
 from tests.crash.plays import Play, check, check_steer, play, read_from, screen_of
 from tests.crash.stage import MANNERS, SHAPES, Manner, Shape, script_of
+from tests.servers.postgres import PostgresServer
 
 PAIRS = 40
 """Pairs of deaths that the fast set draws."""
@@ -25,15 +27,22 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def open_named(name: str, directory: Path) -> AsyncGenerator[World]:
-    if name == "memory":
-        async with open_memory() as memory:
-            yield memory
-    else:
-        async with open_sqlite(directory / "world.db") as sqlite:
-            yield sqlite
+async def open_named(name: str, request: pytest.FixtureRequest) -> AsyncGenerator[World]:
+    """A fresh World by its name; a server is started when the first scene needs it."""
+    match name:
+        case "memory":
+            opened: AbstractAsyncContextManager[World] = open_memory()
+        case "sqlite":
+            directory: Path = request.getfixturevalue("tmp_path")
+            opened = open_sqlite(directory / "world.db")
+        case _:
+            server: PostgresServer = request.getfixturevalue("postgres")
+            opened = open_postgres(server.new_url())
+    async with opened as world:
+        yield world
 
 
+IN_POSTGRES = [pytest.mark.server]
 Scene = tuple[Shape, Manner]
 
 
@@ -47,12 +56,18 @@ def scenes() -> list[Scene]:
 
 
 def in_every_world() -> list[object]:
-    """Every scene in memory; in SQLite what differs in what it waits for, the rest in the full product."""
+    """Every scene in memory; elsewhere those that differ in what they wait for, the rest in the full product."""
     small = {("single", "never"), ("batch", "never"), ("asked", "safe"), ("built-in", "never")}
     return [
         *(pytest.param("memory", *scene) for scene in scenes()),
         *(
             pytest.param("sqlite", *scene, marks=() if scene in small else pytest.mark.full)
+            for scene in scenes()
+        ),
+        *(
+            pytest.param(
+                "postgres", *scene, marks=IN_POSTGRES if scene in small else [*IN_POSTGRES, pytest.mark.full]
+            )
             for scene in scenes()
         ),
     ]
@@ -99,10 +114,10 @@ def calm_lines(played: Play) -> list[str]:
 
 @pytest.mark.parametrize(("world_name", "shape", "manner"), in_every_world())
 async def test_a_turn_outlives_its_worker_at_every_point(
-    world_name: str, shape: Shape, manner: Manner, tmp_path: Path
+    world_name: str, shape: Shape, manner: Manner, request: pytest.FixtureRequest
 ) -> None:
     scene = (shape, manner)
-    async with open_named(world_name, tmp_path) as world:
+    async with open_named(world_name, request) as world:
         uncut = await carried(world, "uncut", scene)
 
         async def cut(number: int, spot: Spot) -> None:
@@ -165,12 +180,19 @@ async def test_every_point_is_crossed_by_some_turn_or_its_recovery() -> None:
     assert crossed == set(Point)
 
 
-@pytest.mark.parametrize("world_name", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "world_name",
+    [
+        "memory",
+        pytest.param("sqlite", marks=pytest.mark.full),
+        pytest.param("postgres", marks=[*IN_POSTGRES, pytest.mark.full]),
+    ],
+)
 async def test_a_watcher_cut_at_every_cursor_sees_what_an_uncut_one_sees(
-    world_name: str, tmp_path: Path
+    world_name: str, request: pytest.FixtureRequest
 ) -> None:
     scene: Scene = ("slow", "never")
-    async with open_named(world_name, tmp_path) as world:
+    async with open_named(world_name, request) as world:
         uncut = await play_scene(world, "uncut", scene)
         cut = await at_once(
             play_scene(world, f"cut-{number}", scene, spot) for number, spot in enumerate(uncut.crossed)
