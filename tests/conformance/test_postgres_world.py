@@ -501,6 +501,23 @@ async def test_hints_are_heard_again_after_the_listening_connection_was_lost(
                         await hints.wait(0.1)
 
 
+async def test_a_listening_connection_that_falls_silent_holds_nobody_up(postgres: PostgresServer) -> None:
+    with relay_to(postgres.port) as relay:
+        # The statements go straight to the server; only who listens comes through the relay.
+        url = f"{postgres.new_url()}&pooler=transaction&direct=127.0.0.1:{relay.port}"
+        async with open_postgres(url, pace=QUICK) as world, open_postgres(url.partition("&")[0]) as other:
+            lease = await held(world)
+            async with world.subscribe("s"):
+                with anyio.fail_after(SOON_S):
+                    await world.store.poll.listening.wait()
+                relay.stalled = True
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(read, world, "s", 1, Cursor(2, 0))
+                    await anyio.wait_all_tasks_blocked()
+                    await landed(other, lease, 3)
+                relay.stalled = False
+
+
 async def test_many_commits_are_told_in_few_notifications(postgres: PostgresServer) -> None:
     url = postgres.new_url()
     heard: list[str] = []

@@ -23,6 +23,8 @@ class Relay:
         self.cuts = 0
         """How many connections it has cut."""
         self._server_port = server_port
+        self.stalled = False
+        """Nothing is passed on, and nobody is told."""
         self._armed: list[Moment] = []
 
     def cut(self, moment: Moment) -> None:
@@ -46,6 +48,8 @@ class Relay:
         with suppress(*GONE):
             while True:
                 data = await client.receive()
+                if self.stalled:
+                    continue
                 moment = self._armed.pop() if self._armed else None
                 if moment is not None:
                     self.cuts += 1
@@ -62,6 +66,8 @@ class Relay:
         with suppress(*GONE):
             while True:
                 data = await server.receive()
+                if self.stalled:
+                    continue
                 if state:
                     break
                 await client.send(data)

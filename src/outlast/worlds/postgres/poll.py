@@ -18,6 +18,7 @@ from outlast.worlds.postgres.texts import stored
 
 SQL: Final = statements(__file__)
 LOOK: Final = SQL["look"]
+LOOK_LIMIT_S: Final = 3.0
 DEAF_POLL_S: Final = 0.2
 """Between two looks where there is no server to be listened to."""
 
@@ -120,7 +121,9 @@ class Poll:
             while not lost.is_set():
                 with anyio.move_on_after(self._poll_s):
                     await lost.wait()
-                await self._look(connection.fetch)
+                # A connection whose other end is gone without a word says nothing either way.
+                with anyio.fail_after(LOOK_LIMIT_S):
+                    await self._look(connection.fetch)
             return True
         finally:
             with anyio.CancelScope(shield=True):
