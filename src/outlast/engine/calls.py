@@ -14,6 +14,7 @@ from outlast.engine.ending import Ending
 from outlast.engine.index import CallIndex
 from outlast.engine.models import ModelCalls
 from outlast.engine.permits import Permits
+from outlast.engine.told import Told
 from outlast.engine.waits import LOOK_S, Waits
 from outlast.engine.walk import Walk
 from outlast.errors import TurnStopped
@@ -47,8 +48,7 @@ class AttemptCalls:
         self._permits = Permits(context)
         self._running: dict[int, tuple[asyncio.Task[None], Ending[ToolResult]]] = {}
         self._offsets: dict[tuple[int, str], int] = {}
-        self._results: dict[int, ToolResult] = {}
-        self._corrections: dict[str, ToolResult] = {}
+        self._told = Told(context)
         self.may_run: set[int] = set()
         """Calls of earlier attempts that the recovery plan lets run."""
 
@@ -93,7 +93,7 @@ class AttemptCalls:
             # The worker itself decides when it is called, and knows the outcome.
             return Let(intent.call, arguments)
         if state.outcome is not None:
-            return Deny(result_text((await self._result(state)).value), settled=True)
+            return Deny(result_text((await self._told.of(state)).value), settled=True)
         refusal = self._refusal(state)
         # Arguments may differ, since harnesses normalise them; but recovery must not be bolder than what begins allows.
         if refusal is None and stricter(intent.policy, means.policy) != intent.policy:
@@ -184,7 +184,7 @@ class AttemptCalls:
         if running is not None:
             return await running[1].wait()
         if state.outcome is not None:
-            return await self._result(state)
+            return await self._told.of(state)
         denied = await self._permits.refusal(state)
         if denied is not None and state.outcome is None:
             return await self.settle(state, denied)
@@ -356,41 +356,26 @@ class AttemptCalls:
             at_s=context.clock.now(),
         )
         landed = context.append(outcome, packer=packer)
-        self._results[intent.call] = result
-        if intent.harness_id and result.status in {"in_doubt", "interrupted", "cancelled"}:
-            self._corrections[intent.harness_id] = result
-        else:
-            self._corrections.pop(intent.harness_id, None)  # of an earlier call that had the same id
+        self._told.note(intent, result)
         await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
         await context.writer.durable(landed)
         await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy=intent.policy)
         asyncio.get_running_loop().call_soon(context.eased)
         return result
 
-    async def _result(self, state: CallState) -> ToolResult:
-        known = self._results.get(state.intent.call)
-        if known is None and state.outcome is not None:
-            known = ToolResult(state.outcome.status, await self._context.value(state.outcome.result))
-            self._results[state.intent.call] = known
-        return known or ToolResult("error", NOT_GRANTED)
-
     async def outcome(self, state: CallState) -> ToolResult:
         """How a settled call ended."""
-        return await self._result(state)
+        return await self._told.of(state)
 
     async def recall(self) -> None:
         """Read the results of all settled tool calls, and what earlier turns were told."""
-        for state in self._context.turn.calls.values():
-            if state.intent.kind != "model" and state.outcome is not None:
-                await self._result(state)
-        for harness_id, payload in self._context.writer.state.told.items():
-            self._corrections[harness_id] = ToolResult("in_doubt", await self._context.value(payload))
+        await self._told.recall()
 
     def result_of(self, harness_id: str) -> ToolResult | None:
-        return self._corrections.get(harness_id)
+        return self._told.find(harness_id)
 
     def correct(self, harness_id: str, result: ToolResult) -> None:
-        self._corrections[harness_id] = result
+        self._told.correct(harness_id, result)
 
     def intent_of(self, harness_id: str) -> CallIntent | None:
         state = self.index.of_harness(harness_id)
