@@ -6,6 +6,7 @@ from pathlib import Path
 
 from outlast.adapter import Agent
 from outlast.adapters.python import IO, Loop
+from outlast.rules import ask
 from outlast.tool import ToolIO, tool
 
 
@@ -57,6 +58,7 @@ async def _stray(io: IO, prompt: str) -> object:
 
 
 payer = Agent("payer", Loop(_pay), tools=[pay])
+careful = Agent("careful", Loop(_pay), tools=[pay], rules=[ask("pay", ledger="*", why="it is money")])
 waiter = Agent("waiter", Loop(_wait))
 asker = Agent("asker", Loop(_ask))
 sleeper = Agent("sleeper", Loop(_sleep))

@@ -191,7 +191,11 @@ def test_a_decision_under_its_own_id_may_be_repeated_for_ever(desk: Desk) -> Non
         ("decide asker 1", 2, "Say one of --done VALUE"),
         ("decide asker 1 --answer a --failed b", 2, "Say one of --done VALUE"),
         ("decide asker 1 --done 3", 2, "Call 1 is a question"),
-        ("retry asker", 5, "neither stuck nor diverged. Call 1 asks: Why?: outlast decide asker 1"),
+        (
+            "retry asker",
+            5,
+            "is not stuck, diverged or over budget. Call 1 asks: Why?: outlast decide asker 1",
+        ),
         ("retry asker --turn 2", 3, "has no turn 2 that is open"),
         ("decide sleeper 1 --run-again", 5, "it sleeps, until"),
         ("decide rested 1 --run-again", 5, "its turn is over. Nothing waits for a decision"),
@@ -236,3 +240,23 @@ def test_a_diverged_turn_is_let_go_once_its_code_is_mended(desk: Desk) -> None:
     assert desk.json("ls")["waiting_inputs"] == 1
     desk.work("stray")
     assert "turn 1 done" in desk.run("show", "s").stdout
+
+
+@pytest.mark.parametrize("word", ["allow", "deny"])
+def test_a_call_that_a_rule_wants_asked_about_waits_for_a_word(desk: Desk, word: str) -> None:
+    ledger = desk.directory / "ledger"
+    desk.begin("careful", str(ledger))
+    shown = desk.run("show", "s").stdout
+    assert "wants to be allowed: pay" in shown
+    assert "(it is money)" in shown
+    assert "  outlast decide s 1 --allow\n  outlast decide s 1 --deny WHY\n" in shown
+    refused = desk.run("decide", "s", "1", "--run-again", status=2).output
+    assert "Call 1 wants to be allowed. Say --allow or --deny TEXT." in refused
+    desk.run("decide", "s", "1", *(["--allow"] if word == "allow" else ["--deny", "not today"]))
+    desk.work("careful")
+    if word == "allow":
+        assert desk.result() == "paid"
+        assert ledger.read_text() == "paid\n"
+    else:
+        assert "not today" in desk.run("show", "s").stdout
+        assert not ledger.exists()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from outlast.cli.text import arguments_text, moment, plain, short
-from outlast.engine.rulings import in_doubt, is_question
+from outlast.engine.rulings import asked_about, in_doubt, is_question
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.session import Session
 
@@ -41,10 +41,11 @@ async def awaited_by(session: Session, state: SessionState) -> list[Awaited]:
     waits = [call for call in turn.open_calls() if call.intent.kind == "wait"]
     found = [_parked(session.id, turn)] if turn.parked is not None and turn.parked.why != "decision" else []
     found += [_doubt(session.id, call) for call in in_doubt(turn)]
+    found += [_asked(session.id, turn, call) for call in asked_about(turn)]
     for call in sorted(waits, key=is_question, reverse=True):
         intent = call.intent
         about = await session.value(intent.arguments)
-        found.append(wait_of(session.id, intent.call, intent.name, about, intent.until_s))
+        found.append(wait_of(session.id, intent.call, about, intent.until_s))
     return found
 
 
@@ -61,28 +62,36 @@ def _doubt(session: str, call: CallState) -> Awaited:
     return Awaited("decision", text, decisions(session, intent.call), intent.call)
 
 
+def _asked(session: str, turn: TurnState, call: CallState) -> Awaited:
+    intent = call.intent
+    name = f"{short(intent.name, 40)} {arguments_text(intent.arguments)}".strip()
+    whys: dict[str, str] = {} if turn.parked is None else turn.parked.evidence.get("why", {})
+    why = whys.get(str(intent.call), "")
+    text = f"call {intent.call} wants to be allowed: {name}{f' ({short(why, 200)})' if why else ''}"
+    return Awaited("decision", text, permissions(session, intent.call), intent.call)
+
+
+def permissions(session: str, call: int) -> list[str]:
+    """The ways to decide about a call that a rule wants asked about."""
+    begun = f"outlast decide {session} {call}"
+    return [f"{begun} --allow", f"{begun} --deny {WHY}"]
+
+
 def decisions(session: str, call: int) -> list[str]:
     """The ways to decide about a call in doubt."""
     begun = f"outlast decide {session} {call}"
     return [f"{begun} --done {RESULT}", f"{begun} --run-again", f"{begun} --failed {WHY}"]
 
 
-def wait_of(session: str, call: int, name: str, about: object, until_s: float = 0.0) -> Awaited:
-    """What an open wait waits for.
-
-    Args:
-        name: `signal`, `person` or `sleep`, as the log calls it.
-        about: the value of its arguments.
-    """
+def wait_of(session: str, call: int, about: object, until_s: float = 0.0) -> Awaited:
+    """What an open wait waits for; `about` is the value of its arguments."""
     given = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
     until = f", until {moment(until_s)}" if until_s else ""
-    match name:
-        case "signal":
-            return _signal(session, call, str(given.get("signal", "")), until_s, until)
-        case "person":
-            return _question(session, call, given, until_s, until)
-        case _:
-            return Awaited("time", f"sleeps{until}", (), call, until_s=until_s)
+    if "question" in given:
+        return _question(session, call, given, until_s, until)
+    if given.get("signal"):
+        return _signal(session, call, str(given["signal"]), until_s, until)
+    return Awaited("time", f"sleeps{until}", (), call, until_s=until_s)
 
 
 def _signal(session: str, call: int, name: str, until_s: float, until: str) -> Awaited:

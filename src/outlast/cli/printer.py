@@ -235,7 +235,7 @@ class Printer:
         if event.facts.get("kind") != "wait" or event.payload.ref:
             return None
         about, until_s = event.payload.value(), float(event.facts.get("until_s", 0.0))
-        return wait_of(self._session, event.call, event.name, about, until_s)
+        return wait_of(self._session, event.call, about, until_s)
 
     def _asked(self, event: Event) -> Text | None:
         """A wait is told when it begins: it may be the last that happens for days."""

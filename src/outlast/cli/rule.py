@@ -1,8 +1,8 @@
 """Commands by which a person or a program lets a turn go on: signal, decide, retry."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -11,14 +11,14 @@ from outlast.cli.awaited import Awaited, awaited_by, brief
 from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
 from outlast.cli.text import plain
 from outlast.cli.watching import inputs_of
-from outlast.engine.rulings import in_doubt, is_question, undecided
+from outlast.engine.rulings import asked_about, in_doubt, is_question, undecided, wanted_of
 from outlast.errors import BadInput, InputConflict, NotFound, Refused, TurnUnknown
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.records import Retry
 from outlast.records.kinds import Ruling
 from outlast.session import Session
 
-_SAID = {"done": "done", "run_again": "run again", "failed": "failed"}
+_SAID = {"done": "done", "run_again": "run again", "failed": "failed", "allow": "allowed", "deny": "denied"}
 
 
 @click.command(
@@ -66,17 +66,22 @@ class Word:
     answer: str | None
     run_again: bool
     failed: str | None
+    allow: bool
+    deny: str | None
     by: str
 
     @property
     def ruling(self) -> Ruling:
+        if self.allow or self.deny is not None:
+            return "allow" if self.allow else "deny"
         return "run_again" if self.run_again else "done" if self.failed is None else "failed"
 
     def check(self) -> None:
         """Raises BadInput: it says nothing, or more than one thing."""
-        said = [self.done is not None, self.answer is not None, self.run_again, self.failed is not None]
-        if sum(said) != 1:
-            raise BadInput(detail="Say one of --done VALUE, --answer VALUE, --run-again, --failed TEXT.")
+        texts = (self.done, self.answer, self.failed, self.deny)
+        if sum([self.run_again, self.allow, *(text is not None for text in texts)]) != 1:
+            ways = "--done VALUE, --answer VALUE, --run-again, --failed TEXT, --allow, --deny TEXT"
+            raise BadInput(detail=f"Say one of {ways}.")
 
 
 @click.command(
@@ -92,6 +97,8 @@ class Word:
 @click.option("--answer", metavar="VALUE", help="VALUE is the answer to its question, JSON or text.")
 @click.option("--run-again", is_flag=True, help="It has not happened: run it.")
 @click.option("--failed", metavar="TEXT", help="It counts as failed, or is not answered, for this reason.")
+@click.option("--allow", is_flag=True, help="It may run, and in this turn the same call again.")
+@click.option("--deny", metavar="TEXT", help="It must not run, for this reason, which the model reads.")
 @click.option("--by", default="", help="Who decided, for the log.")
 @click.option("--id", "input_id", help="Your own id: the same id and content again is the same decision.")
 @shared
@@ -102,17 +109,20 @@ def decide(
     answer: str | None,
     run_again: bool,
     failed: str | None,
+    allow: bool,
+    deny: str | None,
     by: str,
     input_id: str | None,
     world: str | None,
     json: bool,
 ) -> None:
-    """Decide about CALL of SESSION, which is in doubt, or answer what it asks. `outlast show` lists what waits.
+    """Decide about CALL of SESSION, which is in doubt or wants to be allowed, or answer what it asks.
 
-    A decision counts once: of two the first stands. Where VALUE may be JSON, anything else is taken as text; `-` reads
-    standard input. A worker carries the decision out: some `outlast work` that runs already, or the next one.
+    `outlast show` lists what waits. A decision counts once: of two the first stands. Where VALUE may be JSON, anything
+    else is taken as text; `-` reads standard input. A worker carries the decision out: some `outlast work` that runs
+    already, or the next one.
     """
-    word = Word(done, answer, run_again, failed, by)
+    word = Word(done, answer, run_again, failed, allow, deny, by)
 
     async def body(setup: Setup) -> None:
         word.check()
@@ -137,7 +147,7 @@ async def _decide(session: Session, call: int, word: Word, input_id: str | None)
         return await session.decide(call, word.ruling, value, by=word.by, id=input_id)
     if found is None or state.turn is None or found not in undecided(state.turn):
         raise _not_asked(session.id, state, call, awaited)
-    _check_fits(found, word)
+    _check_fits(state.turn, found, word)
     # One id for each time that it is in doubt: of decisions that are given at once, the World takes one.
     own_id = input_id or f"decide-{call}-{found.started}"
     try:
@@ -177,23 +187,33 @@ def _stands(call: CallState | None) -> str:
     return "it is open, and whoever advances the session settles it"
 
 
-def _check_fits(call: CallState, word: Word) -> None:
-    """Raises BadInput: an answer to no question, or a question that is not answered."""
-    number = call.intent.call
-    if is_question(call) and (word.done is not None or word.run_again):
-        raise BadInput(detail=f"Call {number} is a question. Say --answer VALUE or --failed TEXT.")
-    if word.answer is not None and not is_question(call):
-        raise BadInput(
-            detail=f"Call {number} is no question. Say --done RESULT, --run-again or --failed TEXT."
-        )
+_WAYS: Final[Mapping[Ruling, str]] = {
+    "done": "--done RESULT",
+    "run_again": "--run-again",
+    "failed": "--failed TEXT",
+    "allow": "--allow",
+    "deny": "--deny TEXT",
+}
+
+
+def _check_fits(turn: TurnState, call: CallState, word: Word) -> None:
+    """Raises BadInput: it is no word that the call waits for."""
+    number, wanted = call.intent.call, wanted_of(turn, call)
+    if is_question(call):
+        if word.answer is None and word.failed is None:
+            raise BadInput(detail=f"Call {number} is a question. Say --answer VALUE or --failed TEXT.")
+    elif word.answer is not None or word.ruling not in wanted:
+        kind = "wants to be allowed" if "allow" in wanted else "is no question"
+        ways = [way for ruling, way in _WAYS.items() if ruling in wanted]
+        raise BadInput(detail=f"Call {number} {kind}. Say {', '.join(ways[:-1])} or {ways[-1]}.")
 
 
 def _value(word: Word, choices: Sequence[str]) -> Any:
-    said = next((one for one in (word.failed, word.done, word.answer) if one is not None), None)
+    said = next((one for one in (word.failed, word.deny, word.done, word.answer) if one is not None), None)
     if said is None:
         return None
     text = given(said) if said == "-" else said
-    if word.failed is not None or text in choices:
+    if word.failed is not None or word.deny is not None or text in choices:
         return text
     if choices and word.answer is not None:
         raise BadInput(detail=f"{text!r} is none of the answers: {', '.join(choices)}.")
@@ -221,7 +241,7 @@ def _strictly(text: str) -> Any:
 def retry(
     session: str, turn: int | None, by: str, input_id: str | None, world: str | None, json: bool
 ) -> None:
-    """Let the open turn of SESSION go on, which is stuck or diverged, its recovery budget whole again.
+    """Let the open turn of SESSION go on, which is stuck, diverged or over budget, its budgets whole again.
 
     Do so once its reason is gone: the provider is back, the code is mended. A worker carries that out.
     """
@@ -252,9 +272,9 @@ async def _retry(session: Session, turn: int | None, by: str, input_id: str | No
 
 
 async def _check_parked(session: Session, state: SessionState, turn: TurnState) -> None:
-    """Raises Refused: the turn is neither stuck nor diverged."""
-    if turn.parked is not None and not in_doubt(turn):
+    """Raises Refused: the turn is not stuck, diverged or over budget."""
+    if turn.parked is not None and not in_doubt(turn) and not asked_about(turn):
         return
     instead = brief(session.id, await awaited_by(session, state))
     hint = f" {instead[:1].upper()}{instead[1:]}." if instead else " A worker carries it on: outlast work."
-    raise Refused(detail=f"Turn {turn.turn} of {session.id} is neither stuck nor diverged.{hint}")
+    raise Refused(detail=f"Turn {turn.turn} of {session.id} is not stuck, diverged or over budget.{hint}")
