@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, TryAgain, Unsure, Verdict, tool
 
 if TYPE_CHECKING:
-    from outlast.adapter import Agent
+    from outlast.adapter import Agent, Budget
     from outlast.errors import OutlastError
     from outlast.opening import open_world
     from outlast.records.events import Event
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "Budget",
     "Done",
     "Event",
     "NotDone",
@@ -40,6 +41,7 @@ __all__ = [
 
 _HOMES: Final = {
     "Agent": "outlast.adapter",
+    "Budget": "outlast.adapter",
     "Event": "outlast.records.events",
     "Outcome": "outlast.session",
     "OutlastError": "outlast.errors",

@@ -48,6 +48,7 @@ def test_a_loop_outlives_three_kills_and_waits_without_a_worker(counter: Counter
     assert list(counter.shop.iterdir()) == []
 
 
+@pytest.mark.full
 @pytest.mark.harness
 def test_claude_code_outlives_three_kills(counter: Counter) -> None:
     receipt = json.loads(counter.outlast("demo", "--json", limit_s=200.0).stdout)
