@@ -1,0 +1,536 @@
+"""Loops of one's own on the stage: programs made of data, the world outside that they act on, and workers that die.
+
+A program says what a loop does, step by step, so that any program can be drawn. What depends on the clock or on chance
+stands in no result: two lives of one program that nobody kills end with the same.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
+
+from outlast.adapter import Agent
+from outlast.adapters.python import IO, Loop
+from outlast.clock import ManualClock
+from outlast.codec import encode_records
+from outlast.engine.batch import Batcher
+from outlast.engine.turn import Advancer, Control
+from outlast.errors import ModelCallFailed
+from outlast.fold import CallState, SessionState, fold
+from outlast.gate import Gate
+from outlast.model import Answer, AssistantMessage, Request, Show, TextPart, UserMessage, quiet, user
+from outlast.records import (
+    FORMAT,
+    AnyRecord,
+    AttemptOpened,
+    CallIntent,
+    CallOutcome,
+    Decided,
+    SignalKept,
+    Usage,
+)
+from outlast.records.kinds import Ruling
+from outlast.session import Outcome, Session
+from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
+from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, Unsure, Verdict, tool
+from outlast.world import Takeover, WorkerOffer, World
+from tests.crash.stage import Countdown, Outside, Witness, records_of
+from tests.nowhere import nowhere
+
+RecordT = TypeVar("RecordT", bound=AnyRecord)
+Manner = Literal["never", "ask", "safe", "keyed", "verify", "verify-unsure"]
+Valued = Literal["now", "random", "uuid", "once"]
+DAY_S: Final = 86_400.0
+LIMIT_S: Final = 20.0
+ROUNDS: Final = 60
+"""How often a turn may come to rest before it must have ended."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """Run a tool. Every tag stands once in a program."""
+
+    manner: Manner
+    tag: str
+    fails: bool = False
+    """It takes effect and then ends as an error; of those that are asked what became of them none can say so."""
+
+
+@dataclass(frozen=True)
+class Think:
+    """Ask a model. Every text stands once in a program."""
+
+    text: str
+    failures: int = 0
+    """How often its provider fails before it answers."""
+
+
+@dataclass(frozen=True)
+class Take:
+    """A value of the clock or of chance."""
+
+    of: Valued
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """Wait for some time."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Await:
+    """Wait for a signal."""
+
+    signal: str
+    timeout_s: float | None = None
+    """Only where no other wait has that name: else it would hang on the order of lanes which of them goes without."""
+    given: bool = True
+    """Somebody sends it: `early`, or when the turn has come to rest in this wait. Always without a time-out."""
+    early: bool = False
+    """It comes before the turn begins."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Ask a person."""
+
+    question: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """Code that came later."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Programs beside one another."""
+
+    programs: "tuple[Program, ...]"
+
+
+@dataclass(frozen=True)
+class Try:
+    """What fails in here is a result."""
+
+    steps: "Program"
+
+
+@dataclass(frozen=True)
+class Fail:
+    """The loop itself raises something."""
+
+    text: str
+
+
+Step: TypeAlias = Act | Think | Take | Sleep | Await | Ask | Change | Lanes | Try | Fail
+Program: TypeAlias = tuple[Step, ...]
+
+
+class Failure(Exception):
+    """What a loop raises of its own."""
+
+
+def each(program: Program) -> list[Step]:
+    """Every step of a program, those within others too."""
+    found: list[Step] = []
+    for step in program:
+        found.append(step)
+        match step:
+            case Lanes(programs=programs):
+                found.extend(inner for one in programs for inner in each(one))
+            case Try(steps=steps):
+                found.extend(each(steps))
+            case _:
+                pass
+    return found
+
+
+def tool_name(manner: Manner) -> str:
+    return manner.replace("-", "_")
+
+
+@cache
+def described_tool(manner: Manner) -> Tool:
+    """A tool as it is declared, without what it does: to describe one takes longer than to live a life."""
+
+    async def act(io: ToolIO, tag: str, fails: bool) -> str:  # noqa: FBT001 - by name
+        """Do something out there."""
+        return tag
+
+    async def verify(io: ToolIO, tag: str, fails: bool) -> Verdict:  # noqa: FBT001 - by name
+        return Unsure()
+
+    name = tool_name(manner)
+    if manner.startswith("verify"):
+        return tool(name=name, verify=verify)(act)
+    if manner == "keyed":
+        return tool(name=name, replay="keyed")(act)
+    return tool(
+        name=name,
+        replay="safe" if manner == "safe" else "never",
+        on_doubt="ask" if manner == "ask" else "tell",
+    )(act)
+
+
+class Walker:
+    """A program as a loop, and what it does to the outside, in the hands of one worker."""
+
+    def __init__(self, program: Program, outside: Outside, check: Callable[[], None]) -> None:
+        self.program = program
+        self.outside = outside
+        self.check = check
+        self.failures = {step.text: step.failures for step in each(program) if isinstance(step, Think)}
+        self.taken: dict[str, list[object]] = {}
+        """By lane, the values that it took in this attempt."""
+
+    def agent(self) -> Agent:
+        return Agent("tester", Loop(self.run), tools=[self.tool(manner) for manner in get_args(Manner)])
+
+    async def run(self, io: IO, prompt: str) -> object:
+        """The loop."""
+        self.taken = defaultdict(list)
+        return await self.walk(io, self.program)
+
+    async def walk(self, io: IO, program: Program) -> list[object]:
+        return [await self.step(io, step) for step in program]
+
+    async def step(self, io: IO, step: Step) -> object:
+        match step:
+            case Act(manner=manner, tag=tag, fails=fails):
+                return await io.tool(tool_name(manner), tag=tag, fails=fails)
+            case Think(text=text):
+                return (await io.model(self, [user(text)])).message.text
+            case Take(of=of):
+                self.taken[io.lane].append(await self.take(io, of))
+                return of
+            case Sleep(seconds=seconds):
+                return await io.sleep(seconds)
+            case Await(signal=signal, timeout_s=timeout_s):
+                return await io.wait_for(signal, timeout_s=timeout_s)
+            case Ask(question=question):
+                return await io.ask(question)
+            case Change(name=name):
+                return await io.patched(name)
+            case _:
+                return await self.nested(io, step)
+
+    async def nested(self, io: IO, step: Lanes | Try | Fail) -> object:
+        match step:
+            case Lanes(programs=programs):
+                return await io.gather(*(partial(self.walk, program=one) for one in programs))
+            case Try(steps=steps):
+                try:
+                    return await self.walk(io, steps)
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is a result
+                    return f"{type(error).__name__}: {error}"
+            case Fail(text=text):
+                raise Failure(text)
+
+    async def take(self, io: IO, of: Valued) -> object:
+        match of:
+            case "now":
+                return await io.now()
+            case "random":
+                return await io.random()
+            case "uuid":
+                return await io.uuid()
+            case "once":
+                return await io.once("draw", lambda: (len(self.taken), [self.outside.session]))
+
+    # the model
+
+    name = "m-1"
+    provider = "tests"
+    context_tokens = 0
+
+    def versions(self) -> Mapping[str, str]:
+        return {}
+
+    async def ask(self, request: Request, show: Show = quiet) -> Answer:
+        """Say what was asked."""
+        self.check()
+        said = request.messages[-1]
+        assert isinstance(said, UserMessage)
+        (part,) = said.parts
+        assert isinstance(part, TextPart)
+        self.outside.ask(part.text)
+        show("text", part.text)
+        await asyncio.sleep(0)
+        self.check()
+        if self.outside.asked[part.text] <= self.failures[part.text]:
+            raise ModelCallFailed(status=529, reason="it is tired")
+        return Answer(message=AssistantMessage((part,)), stop="end", usage=Usage(1, len(part.text)))
+
+    # its tools
+
+    def tool(self, manner: Manner) -> Tool:
+        async def act(io: ToolIO, tag: str, fails: bool) -> object:  # noqa: FBT001 - by name
+            """Do something out there."""
+            self.check()
+            await asyncio.sleep(0)
+            self.outside.act(tag, io, safe=manner == "safe")
+            self.look_for_values(io)
+            if fails:
+                raise ToolFailed(f"{tag} failed")
+            return {"done": (tag, 1)}
+
+        async def verify(io: ToolIO, tag: str, fails: bool) -> Verdict:  # noqa: FBT001 - by name
+            self.check()
+            if manner == "verify-unsure":
+                return Unsure("who knows")
+            return Done({"done": [tag, 1]}) if self.outside.effects[tag] else NotDone()
+
+        ask = verify if manner.startswith("verify") else None
+        return replace(described_tool(manner), function=act, verify=ask)
+
+    def look_for_values(self, io: ToolIO) -> None:
+        """What the lane took from the clock and from chance stands in the log before an effect that may lean on it."""
+        outside = self.outside
+        intent = outside.witness.intents[outside.session].get(io.call)
+        if intent is not None and intent.policy != "safe":
+            taken = self.taken.get(intent.lane, [])
+            if values_of(outside, intent.lane)[: len(taken)] != taken:
+                outside.wrongs.append(
+                    f"{intent.name} took effect before the values of {intent.lane} were durable"
+                )
+
+
+def values_of(outside: Outside, lane: str) -> list[Any]:
+    """The values of a lane as the log has them, in order."""
+    intents = outside.witness.intents[outside.session].values()
+    finished = outside.witness.finished[outside.session]
+    return [
+        finished[one.call].result.value()
+        for one in intents
+        if one.kind == "value"
+        and one.lane == lane
+        and one.call in finished
+        and not one.name.startswith("patched")
+    ]
+
+
+class LoopLife:
+    """One worker, from when it starts to its death or to when the turn has ended.
+
+    Args:
+        death: where it dies: at a spot, or at its n-th crossing of any point.
+    """
+
+    def __init__(
+        self, program: Program, outside: Outside, clock: ManualClock, *, name: str, death: Spot | int | None
+    ) -> None:
+        self.name = name
+        self.world = MortalWorld(outside.witness)
+        self.record = RecordingGate()
+        self.gate: Gate = self.record
+        if isinstance(death, int):
+            self.gate = Countdown(death, self.world)
+        elif death is not None:
+            self.gate = DeathGate(death, self.world, inner=self.record)
+        self.walker = Walker(program, outside, self.world.check)
+        self._clock = clock
+        self._agent = self.walker.agent()
+        self._session = outside.session
+
+    async def work(self, dead: frozenset[str]) -> bool:
+        """Claim and advance until nothing is ready. Returns False if it died."""
+        world, clock = self.world, self._clock
+        agents = {"tester": self._agent}
+        advancer = Advancer(world, Batcher(world), agents, nowhere, self.gate, clock, kill_grace_s=0.0)
+        offer = WorkerOffer(self.name, frozenset(agents), FORMAT, dead=dead, only=self._session)
+        opened = encode_records([AttemptOpened(self.name, "here", {}, clock.now())])
+        try:
+            while (claim := await world.claim(offer, Takeover(opened, 1, FORMAT))) is not None:
+                await advancer.advance(claim, Control(self._session))
+        except Killed:
+            return False
+        finally:
+            with suppress(Killed):
+                await advancer.batcher.drain()
+        return not world.dead
+
+
+class Crowd:
+    """Everybody outside who gives a turn what it waits for, when it has come to rest."""
+
+    def __init__(
+        self, session: Session, program: Program, clock: ManualClock, rulings: Sequence[Ruling]
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._rulings = list(rulings)
+        self._sent = 0
+        self._left: Counter[str] = Counter()
+        waits = [step for step in each(program) if isinstance(step, Await) and step.given]
+        self._early = [step.signal for step in waits if step.early]
+        self._left.update(step.signal for step in waits if not step.early)
+
+    async def begin(self) -> None:
+        """What is there before the turn."""
+        for signal in self._early:
+            await self._signal(signal)
+        await self._session.send("go", id="in-1")
+
+    async def attend(self) -> None:
+        """Give what is waited for; if that is only time, let it pass.
+
+        Raises:
+            AssertionError: the turn is at rest and waits for nothing.
+        """
+        state = await self._session.state()
+        assert state.turn is not None
+        gave = [await self._give(call) for call in state.turn.open_calls()]
+        parked = state.turn.parked
+        for call in parked.evidence.get("in_doubt", ()) if parked is not None else ():
+            await self._decide(call, self._rulings.pop() if self._rulings else "done")
+            gave.append(True)
+        if not any(gave):
+            wake_at_s = (await self._session.head()).wake_at_s
+            assert wake_at_s is not None, "it waits for nothing"
+            self._clock.turn(max(0.0, wake_at_s - self._clock.now()))
+
+    async def _give(self, call: CallState) -> bool:
+        intent = call.intent
+        if intent.kind != "wait" or intent.name == "sleep":
+            return False
+        about = intent.arguments.value()
+        if intent.name == "person":
+            await self._decide(intent.call, "done", f"answer to {about['question']}")
+            return True
+        if not self._left[about["signal"]]:
+            return False
+        self._left[about["signal"]] -= 1
+        await self._signal(about["signal"])
+        return True
+
+    async def _signal(self, name: str) -> None:
+        self._sent += 1
+        value = {"of": name, "pad": "x" * (9000 if name == "big" else 1)}
+        for _ in range(2):  # the same once more changes nothing
+            await self._session.signal(name, value, id=f"signal-{self._sent}")
+
+    async def _decide(self, call: int, ruling: Ruling, value: object = None) -> None:
+        await self._session.decide(call, ruling, value, by="ann")
+        await self._session.decide(call, "failed", "too late", by="bob")
+
+
+@dataclass
+class LoopPlay:
+    """One program, carried by one life after the other until its turn ended."""
+
+    program: Program
+    outside: Outside
+    lives: list[LoopLife]
+    outcome: Outcome
+    records: list[AnyRecord] = field(default_factory=list[AnyRecord])
+
+    @property
+    def crossed(self) -> list[Spot]:
+        """Where the last life could have been struck."""
+        return spots(self.lives[-1].record.crossings)
+
+    @property
+    def ended(self) -> tuple[str, object, str]:
+        return self.outcome.status, self.outcome.value, self.outcome.error
+
+    def doubts(self) -> bool:
+        """Whether a call was ever in doubt: then the loop may have gone another way."""
+        tools = {one.call for one in self.of(CallIntent) if one.kind == "tool"}
+        decided = any(one.call in tools for one in self.of(Decided))
+        return decided or any(one.status == "in_doubt" for one in self.of(CallOutcome))
+
+    def of(self, kind: type[RecordT]) -> Iterator[RecordT]:
+        """Its records of a kind."""
+        return (record for record in self.records if isinstance(record, kind))
+
+
+async def play_loop(
+    world: World,
+    clock: ManualClock,
+    name: str,
+    program: Program,
+    deaths: Sequence[Spot | int] = (),
+    rulings: Sequence[Ruling] = (),
+) -> LoopPlay:
+    """Carry a session through the `deaths` of its workers, one after the other, to the end of its turn."""
+    witness = Witness(world)
+    outside = Outside(name, witness)
+    session = await Session.open(world, name, agent=Agent("tester", Loop(_nothing)), clock=clock)
+    crowd = Crowd(session, program, clock, rulings)
+    await crowd.begin()
+    lives: list[LoopLife] = []
+    left = [*deaths]
+
+    def born() -> LoopLife:
+        death = left.pop(0) if left else None
+        return LoopLife(program, outside, clock, name=f"{name}-{len(lives)}", death=death)
+
+    async with asyncio.timeout(LIMIT_S):
+        lives.append(born())
+        for _ in range(ROUNDS):
+            while not await lives[-1].work(frozenset(life.name for life in lives[:-1])):
+                lives.append(born())
+            if not (await world.get(name)).turn_open:
+                break
+            await crowd.attend()
+        else:
+            raise AssertionError("the turn never ends")
+        outcome = await session.result(1)
+    records = [record for commit in await world.commits(name) for record in records_of(name, commit)]
+    return LoopPlay(program, outside, lives, outcome, records)
+
+
+async def _nothing(io: IO, prompt: str) -> object:
+    return None
+
+
+async def check_loop(play: LoopPlay) -> None:
+    """Every promise that holds whatever dies when."""
+    outside = play.outside
+    assert not outside.wrongs
+    state = fold(outside.session, await outside.witness.commits(outside.session))
+    assert state.turn is None
+    _check_signals(play, state)
+    outcomes = {one.call: one for one in play.of(CallOutcome)}
+    again = Counter(one.call for one in play.of(Decided) if one.ruling == "run_again")
+    steps = {step.tag: step for step in each(play.program) if isinstance(step, Act)}
+    for intent in play.of(CallIntent):
+        if intent.kind == "tool":
+            step = steps.pop(intent.arguments.value()["tag"])
+            _check_effect(play, step, outcomes[intent.call], again[intent.call])
+    assert not set(steps) & set(outside.effects), "an effect without an intent"
+    last = play.lives[-1].walker
+    for lane, taken in last.taken.items():
+        assert taken == values_of(outside, lane), "a value that is not the one in the log"
+
+
+def _check_signals(play: LoopPlay, state: SessionState) -> None:
+    """Each signal ends one wait, and each wait ends by one signal or by its time."""
+    kept = [one.input for one in play.of(SignalKept)]
+    taken = [one.signal for one in play.of(CallOutcome) if one.signal]
+    waits = {one.call for one in play.of(CallIntent) if (one.kind, one.name) == ("wait", "signal")}
+    came = [one for one in play.of(CallOutcome) if one.call in waits and one.status == "ok"]
+    assert len(set(kept)) == len(kept)
+    assert len(set(taken)) == len(taken) == len(came)
+    assert sorted(taken + [one.input for one in state.signals]) == sorted(kept)
+
+
+def _check_effect(play: LoopPlay, step: Act, outcome: CallOutcome, again: int) -> None:
+    outside, times = play.outside, play.outside.effects[step.tag]
+    if outcome.status == "in_doubt":
+        assert step.manner in {"never", "verify-unsure"}, "there was no reason for doubt"
+        assert len(play.lives) > 1, "nobody died"
+    elif not any(one.call == outcome.call for one in play.of(Decided)):
+        assert outcome.status == ("error" if step.fails else "ok")
+        assert times >= 1, "a result without an effect"
+    if step.manner not in {"safe", "keyed"}:
+        assert times <= 1 + again, f"{step.tag} happened {times} times"
+    assert len(outside.keys[step.tag]) <= 1 or step.manner == "safe", "another key"
