@@ -81,7 +81,7 @@ async def world(clock: ManualClock) -> AsyncGenerator[World]:
 
 
 async def carried(world: World, clock: ManualClock, name: str, *deaths: Spot) -> LoopPlay:
-    played = await play_loop(world, clock, name, LOOP, deaths, ["run_again"])
+    played = await play_loop(world, clock, name, LOOP, deaths, ["run_again"] * 3)
     try:
         await check_loop(played)
         assert len(played.lives) == len(deaths) + 1
