@@ -22,7 +22,9 @@ export PYTHONDONTWRITEBYTECODE :=
 N ?= 200
 JOBS ?=
 CORES = $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
-FLAGS = $(if $(HARNESS),--harness $(HARNESS)) $(if $(WORLD),--world $(WORLD)) $(if $(STORY),--story $(STORY)) \
+# `postgres` alone is a fresh server of the tests' own, which the command is run beside.
+WORLD_URL = $(if $(filter postgres,$(WORLD)),{url},$(WORLD))
+FLAGS = $(if $(HARNESS),--harness $(HARNESS)) $(if $(WORLD),--world '$(WORLD_URL)') $(if $(STORY),--story $(STORY)) \
   $(if $(SEED),--seed $(SEED)) $(ARGS)
 PYTEST = $(if $(SEED),OUTLAST_TEST_SEED=$(SEED)) $(PY) -m pytest
 
@@ -51,8 +53,8 @@ lock: $(filter .cache/%,$(UV))  ## resolve the dependencies anew into requiremen
 	  --generate-hashes --no-emit-index-url --no-header --quiet --output-file requirements.lock $(ARGS)
 	@if grep -n '://' requirements.lock; then echo "the lock must name no host"; exit 1; fi
 
-demo: setup  ## a real turn, killed three times and carried on, with its receipt (HARNESS=python: of a loop of one's own)
-	@$(BIN)/outlast demo $(FLAGS)
+demo: setup  ## a real turn, killed three times and carried on, with its receipt (HARNESS=python, WORLD=postgres or a URL)
+	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
 
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s
 	@$(PYTEST) -n $(or $(JOBS),$(shell expr $(CORES) + 1)) -m "not crash and not harness and not server and not full" $(ARGS)

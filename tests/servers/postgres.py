@@ -1,4 +1,7 @@
-"""A real Postgres of the tests' own: its programs come from a wheel, and need neither root nor the system."""
+"""A real Postgres of the tests' own: its programs come from a wheel, and need neither root nor the system.
+
+`python -m tests.servers.postgres COMMAND …` runs a command beside a fresh one; `{url}` in its words is where that is.
+"""
 
 import importlib.util
 import itertools
@@ -9,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -185,3 +188,14 @@ async def run_sql(url: str, statement: str, *bindings: object) -> list[tuple[Any
     finally:
         with anyio.CancelScope(shield=True):
             await connection.close()
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a command beside a fresh server; returns its status."""
+    with postgres_server() as server:
+        url = server.new_url()
+        return subprocess.run([word.replace("{url}", url) for word in words], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
