@@ -130,6 +130,9 @@ def _turn(turn: TurnState, history: History) -> dict[str, Any]:
                 if call.outcome is None
                 else [call.outcome.status, _value(call.outcome.result, history)],
                 "spent": msgspec.to_builtins(call.spent),
+                **(
+                    {"tries": call.tries} if call.tries else {}
+                ),  # not in what was written before there were any
             }
             for number, call in turn.calls.items()
         },

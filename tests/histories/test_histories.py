@@ -47,7 +47,19 @@ def test_a_stored_history_folds_from_its_snapshots(path: Path) -> None:
         if commit.header.snapshot:
             early, late = fold(history.session, commits), fold(history.session, commits[at:])
             late.held = early.held  # a hint that the snapshot of this release did not have
+            late.talk = early.talk  # likewise
             assert late == early
+
+
+def test_a_stored_conversation_can_be_gone_on_with() -> None:
+    history = _read(HERE / "v1" / "extra-assistant.json")
+    state = fold(history.session, history.commits())
+    assert state.talk is not None
+    assert (state.talk.turn, state.talk.tools) == (2, [])
+    assert state.talk.answer.value()["message"]["parts"] == [{"kind": "text", "text": "There is none."}]
+    assert state.turn is not None
+    (refund,) = [call for call in state.turn.calls.values() if call.intent.name == "refund"]
+    assert (refund.tries, refund.begun) == (1, False)
 
 
 def test_every_kind_of_record_and_input_stands_in_a_history() -> None:
