@@ -17,15 +17,17 @@ from typing import Any, cast
 
 import msgspec
 
-from outlast.adapter import Agent, Attempt, Gateway, TurnResult
+from outlast.adapter import Agent, Attempt, Gateway, TurnResult, Waiting
+from outlast.adapters.python import IO, Loop
 from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.engine.deadlines import claim_supervision
 from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate, Point
+from outlast.model import Answer, AssistantMessage, Request, Show, TextPart, UserMessage, quiet, user
 from outlast.records import CallIntent, CallOutcome, CallStarted
 from outlast.session import Session
 from outlast.testing.faults import AroundWorld, Spot, StrikingGate
-from outlast.tool import Done, NotDone, Tool, ToolIO, Unsure, Verdict, tool
+from outlast.tool import Done, NotDone, Tool, ToolIO, Unsure, Verdict, result_text, tool
 from outlast.worker import WorkerConfig, open_worker
 from outlast.world import Claim, Takeover, WorkerOffer, World
 from outlast.worlds.sqlite import SqliteWorld, open_sqlite
@@ -51,6 +53,8 @@ class Orders(msgspec.Struct, frozen=True):
     key_ttl_s: float = 0.0
     unsure: bool = False
     """Its `verify` finds nothing out."""
+    loop: bool = False
+    """It carries a loop of one's own, and no script."""
 
 
 class Ledger:
@@ -95,6 +99,14 @@ class Watched(Scripted):
         return await super().advance(attempt)
 
 
+class WatchedLoop(Loop):
+    """Lets its models see which attempt they belong to."""
+
+    async def advance(self, attempt: Attempt) -> TurnResult | Waiting:
+        UNDER_WAY.set(attempt)
+        return await super().advance(attempt)
+
+
 class Outside:
     """The models and tools of this process."""
 
@@ -105,6 +117,8 @@ class Outside:
         self.adapter = Watched(model=self.answer, built_ins={"built_in": BuiltIn(self.built_in)})
 
     def agent(self) -> Agent:
+        if self.orders.loop:
+            return Agent("tester", WatchedLoop(self.run), tools=self.tools())
         return Agent("tester", self.adapter, tools=[*self.tools(), tool(replay="safe")(self.nudge)])
 
     def tools(self) -> list[Tool]:
@@ -123,6 +137,28 @@ class Outside:
             tool(name="keyed", replay="keyed", key_ttl_s=self.orders.key_ttl_s)(act),
             tool(name="verify", verify=verify)(act),
         ]
+
+    async def run(self, io: IO, prompt: str) -> object:
+        """The loop: calls of every policy, lanes, and waits for a signal and for time."""
+        told: list[object] = [await self.think(io, "think about it"), await io.uuid()]
+        told += [await self.told(io, name) for name in ("never", "verify", "keyed")]
+
+        async def waits(lane: IO) -> list[object]:
+            return [await self.told(lane, "safe"), await lane.wait_for("ci")]
+
+        async def sleeps(lane: IO) -> list[object]:
+            await lane.sleep(0.2)
+            return [await self.told(lane, "never", 2)]
+
+        told += await io.gather(waits, sleeps)
+        return [*told, await self.think(io, "look again"), await self.think(io, "all is well")]
+
+    async def told(self, io: IO, name: str, number: int = 1) -> str:
+        """What a call of the tool ended with, in doubt too."""
+        return result_text((await io.result(name, {"tag": f"{name}-{number}"})).value)
+
+    async def think(self, io: IO, text: str) -> str:
+        return (await io.model(Answering(self), [user(text)])).message.text
 
     async def answer(self, text: str) -> AsyncGenerator[str, None]:
         session = self._session()
@@ -180,6 +216,31 @@ class Outside:
         return [
             record for commit in await self.world.commits(session) for record in records_of(session, commit)
         ]
+
+
+class Answering:
+    """The model of a loop: it says what it is asked."""
+
+    name = "m-1"
+    provider = "tests"
+    context_tokens = 0
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+
+    def versions(self) -> Mapping[str, str]:
+        return {}
+
+    async def ask(self, request: Request, show: Show = quiet) -> Answer:
+        said = request.messages[-1]
+        assert isinstance(said, UserMessage)
+        (part,) = said.parts
+        assert isinstance(part, TextPart)
+        pieces: list[str] = []
+        async for piece in self._outside.answer(part.text):
+            show("text", piece)
+            pieces.append(piece)
+        return Answer(message=AssistantMessage((TextPart("".join(pieces)),)), stop="end")
 
 
 class Countdown:
