@@ -14,6 +14,7 @@ from outlast.clock import ManualClock
 from outlast.errors import NothingCame
 from outlast.fold import CallState
 from outlast.gate import Point
+from outlast.records.kinds import Ruling
 from outlast.recovery import IN_DOUBT
 from outlast.session import Session
 from outlast.testing.faults import Spot
@@ -81,7 +82,8 @@ async def world(clock: ManualClock) -> AsyncGenerator[World]:
 
 
 async def carried(world: World, clock: ManualClock, name: str, *deaths: Spot) -> LoopPlay:
-    played = await play_loop(world, clock, name, LOOP, deaths, ["run_again"] * 3)
+    again: list[Ruling] = ["run_again", "run_again", "run_again"]
+    played = await play_loop(world, clock, name, LOOP, deaths, again)
     try:
         await check_loop(played)
         assert len(played.lives) == len(deaths) + 1
