@@ -171,6 +171,13 @@ class Context:
         """The JSON value of a payload, fetched if it is behind a blob."""
         return msgspec.json.decode(await self.text(payload))
 
+    async def values(self, payloads: Sequence[Payload]) -> list[Any]:
+        """The JSON values of payloads, in order; those behind blobs are fetched together."""
+        names = list(dict.fromkeys(payload.ref for payload in payloads if payload.ref))
+        found: Mapping[str, bytes] = await self.blobs(names) if names else {}
+        texts = (unsqueeze(found[one.ref]) if one.ref else bytes(one.json) for one in payloads)
+        return [msgspec.json.decode(text) for text in texts]
+
     async def text(self, payload: Payload) -> bytes:
         """The JSON text of a payload."""
         if not payload.ref:

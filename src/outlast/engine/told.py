@@ -1,11 +1,15 @@
 """What the model must read of tool calls: the results in the log, whatever a harness makes of them."""
 
+from typing import Final
+
 from outlast.calls import ToolResult
 from outlast.engine.context import Context
 from outlast.fold import CallState
 from outlast.records import CallIntent
 
-UNKNOWN = "The log holds no result of this call."
+TOGETHER: Final = 64
+"""Results that are fetched in one round trip."""
+UNKNOWN: Final = "The log holds no result of this call."
 
 
 class Told:
@@ -34,9 +38,16 @@ class Told:
 
     async def recall(self) -> None:
         """Read the results of all settled tool calls, and what earlier turns were told."""
-        for state in self._context.turn.calls.values():
-            if state.intent.kind != "model" and state.outcome is not None:
-                await self.of(state)
+        settled = [
+            state.outcome
+            for state in self._context.turn.calls.values()
+            if state.intent.kind != "model" and state.outcome is not None
+        ]
+        for at in range(0, len(settled), TOGETHER):
+            some = settled[at : at + TOGETHER]
+            values = await self._context.values([outcome.result for outcome in some])
+            for outcome, value in zip(some, values, strict=True):
+                self._results[outcome.call] = ToolResult(outcome.status, value)
         for harness_id, payload in self._context.writer.state.told.items():
             self._corrections[harness_id] = ToolResult("in_doubt", await self._context.value(payload))
 

@@ -214,10 +214,11 @@ def _made(name: str, make: Callable[[], object]) -> ToolResult:
 def signal_for(state: SessionState, turn: TurnState, waiting: CallState) -> SignalKept | None:
     """The kept signal that ends this wait: none while one that began earlier waits for the same."""
     name = _awaited(waiting)
-    first = next((call for call in turn.open_calls() if name and _awaited(call) == name), None)
-    if first is not waiting:
+    signal = next((signal for signal in state.signals if name and signal.name == name), None)
+    if signal is None:  # first, since there may be many calls to look through
         return None
-    return next((signal for signal in state.signals if signal.name == name), None)
+    first = next((call for call in turn.open_calls() if _awaited(call) == name), None)
+    return signal if first is waiting else None
 
 
 def next_end(state: SessionState, turn: TurnState, now_s: float) -> float | None:

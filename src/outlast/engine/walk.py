@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from outlast.codec import canonical
+from outlast.codec import canonical, to_json
 from outlast.engine.context import Context
 from outlast.engine.index import CallIndex
 from outlast.errors import TurnStopped
@@ -31,11 +31,9 @@ class Walk:
         if state is None:
             return None
         intent = state.intent
-        if (intent.kind, intent.name) == (kind, name):
-            logged = await self._about(intent)
-            if canonical(about) == canonical(logged):
-                self._index.go_on(lane)
-                return state
+        if (intent.kind, intent.name) == (kind, name) and await self._is_same(intent, about):
+            self._index.go_on(lane)
+            return state
         await self._diverge(state, [kind, name, about])
         return None
 
@@ -47,6 +45,13 @@ class Walk:
         """
         for state in self._index.left():
             await self._diverge(state, None)
+
+    async def _is_same(self, intent: CallIntent, about: object) -> bool:
+        if intent.kind == "model":
+            return about == intent.match
+        if not intent.arguments.ref and to_json(about, what=intent.name) == bytes(intent.arguments.json):
+            return True  # to the letter, as nearly always
+        return canonical(about) == canonical(await self._about(intent))
 
     async def _about(self, intent: CallIntent) -> Any:
         return intent.match if intent.kind == "model" else await self._context.value(intent.arguments)
