@@ -36,7 +36,8 @@ DEPTH_LIMIT: Final = 200
 what could be written can be read."""
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_WORTH: Final = 256
+_WORTH: Final = 512
+"""Bytes below which compressing costs more time, in writing and in every reading, than its bytes are worth."""
 _LEVEL: Final = 3
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 _TOO_DEEP: Final = f"it is nested more than {DEPTH_LIMIT} levels deep"
