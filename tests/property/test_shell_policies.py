@@ -262,8 +262,17 @@ def _tree(root: Path) -> dict[str, tuple[int, str]]:
 
 def _entries(root: Path) -> Iterator[tuple[str, tuple[int, str]]]:
     for path in sorted(root.rglob("*")):
-        content = digest(path.read_bytes()) if path.is_file() else ""
+        content = digest(_content(path)) if path.is_file() else ""
         yield str(path.relative_to(root)), (path.lstat().st_mode, content)
+
+
+def _content(path: Path) -> bytes:
+    """What a file says. Git's index also caches when it looked at files, which looking again may refresh."""
+    if path.name != "index" or path.parent.name != ".git":
+        return path.read_bytes()
+    listed = ["git", "ls-files", "--stage", "-v"]
+    root = path.parent.parent
+    return subprocess.run(listed, cwd=root, env=_environment(root), capture_output=True, check=True).stdout
 
 
 def _run(command: str, root: Path) -> None:

@@ -28,6 +28,9 @@ SAID = {
     "DateStyle": "ISO, MDY",
     "TimeZone": "UTC",
 }
+SIZE = 32
+"""Connections to the server: more than a World and its liveness have together. The contract renews leases on the thread
+of the event loop, whose own transactions, of several messages each, stand still meanwhile and must leave one free."""
 GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, OSError)
 
 
@@ -158,7 +161,7 @@ async def _open_pooler(server_port: int, size: int) -> AsyncGenerator[int]:
 
 
 @contextmanager
-def pooler_to(server_port: int, size: int = 4) -> Generator[int]:
+def pooler_to(server_port: int, size: int = SIZE) -> Generator[int]:
     """A pooler before the server at `server_port`, on a thread of its own; its port."""
     with (
         start_blocking_portal() as portal,
