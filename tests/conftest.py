@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from tests.harness_turns import TURNS, turns_of
 from tests.servers.postgres import PostgresServer, postgres_server
 
+pytest_plugins = ["outlast.testing.fixtures"]
+
 SEED_VARIABLE = "OUTLAST_TEST_SEED"
 
 settings.register_profile(
