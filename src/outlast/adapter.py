@@ -105,8 +105,8 @@ class Steers(Protocol):
         """Those waiting, then each as it comes; ends with the attempt."""
         ...
 
-    def carried(self, input_id: str) -> None:
-        """The next model intent carries this steer: its input is consumed by that commit."""
+    def carried(self, input_id: str, lane: str = "") -> None:
+        """The next model intent, of `lane` if one is named, carries this steer: that commit consumes its input."""
         ...
 
 

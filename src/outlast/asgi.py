@@ -10,6 +10,7 @@ holds nothing when it answers. A process that is frozen between requests freezes
 """
 
 import hmac
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
@@ -67,6 +68,7 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
         raise BadInput(detail="advance_route needs a token, and some time (limit_s).")
 
     async def advance(request: Request) -> Response:
+        end_s = time.monotonic() + limit_s  # to open a World takes time too
         if not _may(request, token):
             return _answer(401, {"error": "The bearer token is missing or wrong."})
         try:
@@ -79,7 +81,9 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
                 store = whole.for_tenant(asked.tenant)
                 opened = nullcontext(cast("Gateway", None)) if gateway is None else gateway()
                 async with opened as doors, open_worker(store, named, doors, config) as worker:
-                    left = await worker.advance(asked.session or None, limit_s=limit_s)
+                    left = await worker.advance(
+                        asked.session or None, limit_s=max(0.0, end_s - time.monotonic())
+                    )
                 if left.again and waker is not None and asked.session:
                     await waker.wake(asked.tenant, asked.session)
         except OutlastError as error:

@@ -17,6 +17,9 @@ from outlast.tool import Tool, ToolFailed, ToolIO, tool
 WAIT: Final = "outlast_wait"
 ASK: Final = "outlast_ask"
 
+SIGNAL_LIMIT: Final = 512
+"""Characters of the name of a signal."""
+
 _Signal = Annotated[
     str, msgspec.Meta(description="Name of the signal to wait for, as whoever sends it knows it.")
 ]
@@ -69,11 +72,11 @@ class Offered:
 
 def read_offer(name: str, arguments: Mapping[str, Any], now_s: float) -> Offered | None:
     """What a tool call waits for; None if it is another tool's, or says nothing that can be waited for."""
+    if name not in OFFERED or not arguments.keys() <= OFFERED[name].schema["properties"].keys():
+        return None  # the tool itself says what does not fit
     if name == ASK:
         asked = arguments.get("question")
         return Offered(0.0) if isinstance(asked, str) and asked.strip() else None
-    if name != WAIT:
-        return None
     signal, seconds, until = (arguments.get(key) for key in ("signal", "seconds", "until"))
     times = [now_s + seconds] if isinstance(seconds, int | float) and seconds > 0 else []
     if until:
@@ -81,6 +84,8 @@ def read_offer(name: str, arguments: Mapping[str, Any], now_s: float) -> Offered
         if moment is None:
             return None
         times.append(moment)
+    if isinstance(signal, str) and len(signal) > SIGNAL_LIMIT:
+        return None
     if not times and not (isinstance(signal, str) and signal):
         return None
     return Offered(max(min(times), 1.0) if times else 0.0)

@@ -27,7 +27,8 @@ class Rule:
     tool: str
     """The name of the tool, `*` and `?` standing for anything."""
     arguments: tuple[tuple[str, str], ...] = ()
-    """Patterns of the same kind, by argument; a call that lacks one of these arguments is not fitted."""
+    """Patterns of the same kind, by argument; a call that lacks one of these arguments is not fitted. It does not lack
+    what a tool of the application's fills in by default."""
     why: str = ""
     """For whoever reads that a call was denied or waits: model and person."""
 
@@ -59,9 +60,9 @@ def deny(tool: str, *, why: str = "", **arguments: str) -> Rule:
     return _rule("deny", tool, arguments, why)
 
 
-def judge(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any]) -> Rule:
-    """The rule that decides about a call."""
-    fitting: Iterable[Rule] = (rule for rule in rules if rule.fits(tool, arguments))
+def judge(rules: Sequence[Rule], tool: str, *forms: Mapping[str, Any]) -> Rule:
+    """The rule that decides about a call, whose arguments may be seen in several forms: a rule fits if it fits one."""
+    fitting: Iterable[Rule] = (rule for rule in rules if any(rule.fits(tool, form) for form in forms))
     return max(fitting, key=lambda rule: STRICTNESS[rule.word], default=ALLOWED)
 
 

@@ -138,6 +138,13 @@ class Tool:
             return verdict
         return Unsure(f"verify returned {type(verdict).__name__}, not Done, NotDone or Unsure")
 
+    def given(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the function is given for these arguments, as JSON: converted, and with its defaults."""
+        try:
+            return msgspec.to_builtins(msgspec.convert(arguments, self.arguments, str_keys=True))
+        except (msgspec.ValidationError, TypeError):  # they do not fit, and it is not called with them
+            return arguments
+
     def _convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
             fitting = msgspec.convert(arguments, self.arguments, str_keys=True)

@@ -50,9 +50,11 @@ class HttpWaker:
                 asyncio.timeout(2 * self._timeout_s),
                 httpx.AsyncClient(timeout=self._timeout_s) as client,
             ):
-                await client.post(
+                answer = await client.post(
                     self._url, json={"session": session, "tenant": tenant}, headers=self._headers
                 )
+            if answer.is_error:
+                log.warning("nobody could be woken for session %s: HTTP %d", session, answer.status_code)
         except httpx.ReadTimeout:
             return  # it arrived, and somebody is at work
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:

@@ -44,7 +44,6 @@ STOP_S: Final = 10.0
 CLOCK_S: Final = 0.25
 """How often a worker looks how much of its time is left."""
 
-
 log = logger("outlast.worker")
 
 
@@ -79,7 +78,7 @@ class Advanced(msgspec.Struct, frozen=True):
     """How far a worker came in its time."""
 
     again: bool
-    """There is more to do at once."""
+    """There is more to do at once, and nobody else is at it."""
     wake_at_s: float | None
     """Unix time at which there will be more to do; None when only an input can bring it about."""
     status: str
@@ -183,7 +182,8 @@ class Worker:
         if session is None:
             return Advanced(self.draining, None, "")
         head = await self._world.get(session)
-        return Advanced(head.is_ready(self._config.clock.now()), head.wake_at_s, head.status)
+        again = head.worker is None and head.is_ready(self._config.clock.now())
+        return Advanced(again, head.wake_at_s, head.status)
 
     async def work(self, *, until_idle: bool = False) -> None:
         """Claim and advance until drained, or with `until_idle` until nothing is ready.

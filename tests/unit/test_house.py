@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 OWNERS = {
     "worker.py": "`work` cancels and awaits what hears, watches and advances, in its `finally`",
     "engine/batch.py": "`drain` awaits the flight, which ends with the batches that were put",
-    "engine/calls.py": "`stop` cancels and awaits the tools that run, at the end of each attempt",
+    "engine/runs.py": "`stop` cancels and awaits the tools that run, at the end of each attempt",
     "engine/effects.py": "whoever runs the function awaits it, or gives it up when it does not end even if cancelled",
     "engine/harness.py": "the context of the process cancels and awaits it",
     "engine/peers.py": "`Worker.work` cancels and awaits what watches, in its `finally`",

@@ -55,5 +55,5 @@ class Place:
             return [taken.text for taken in self._attempt.turn.steers if taken.call == ahead.call]
         waiting = self._attempt.steers.waiting()
         for steer in waiting:
-            self._attempt.steers.carried(steer.input)
+            self._attempt.steers.carried(steer.input, self._lane)
         return [steer.text for steer in waiting]

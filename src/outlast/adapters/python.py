@@ -45,8 +45,8 @@ LoopFunction: TypeAlias = Callable[["IO", str], Awaitable[object]]
 Job: TypeAlias = Callable[["IO"], Awaitable[T]]
 """Work for a lane of its own."""
 
-_REFUSALS: Final[Mapping[str, type[ModelCallRejected]]] = {
-    kind.__name__: kind for kind in (ModelCallRejected, PromptTooLong)
+_REFUSALS: Final[Mapping[str, type[ModelCallRejected | BadInput]]] = {
+    kind.__name__: kind for kind in (ModelCallRejected, PromptTooLong, BadInput)
 }
 
 
@@ -243,10 +243,16 @@ class IO(Place):
             await calls.void_model(call, str(error), billed(error), retry_after_s=error.retry_after_s)
             self._board.fail(error)
             await self._board.stand_still()
-        except ModelCallRejected as error:
+        except (ModelCallRejected, BadInput) as error:
             refusal = {"is": type(error).__name__, "facts": error.facts}
-            await calls.refuse_model(call, refusal, billed(error))
+            await calls.refuse_model(
+                call, refusal, billed(error) if isinstance(error, ModelCallRejected) else None
+            )
             raise _refusal(refusal) from error
+        except Exception as error:
+            # A fault of the client's, which the loop is told; nobody is being asked any more.
+            await calls.void_model(call, _said(error))
+            raise
         await attempt.gate.cross(Point.AFTER_EFFECT, call=call, policy="model")
         # As the log will give it back: what a loop reads must be the same the first time and ever after.
         answer = msgspec.json.decode(msgspec.json.encode(answer), type=Answer)
@@ -352,7 +358,7 @@ def _named(tool: Tool | str) -> str:
     return tool if isinstance(tool, str) else tool.name
 
 
-def _refusal(refusal: Mapping[str, Any]) -> ModelCallRejected:
+def _refusal(refusal: Mapping[str, Any]) -> ModelCallRejected | BadInput:
     kind = _REFUSALS.get(str(refusal.get("is")), ModelCallRejected)
     return kind(**refusal.get("facts", {}))
 

@@ -19,7 +19,7 @@ tried."""
 def cut_off(call: CallState, fence: int) -> bool:
     """Whether an open call runs in the attempt of `fence`, which ends."""
     intent = call.intent
-    if intent.kind == "tool" and intent.granted:
+    if intent.kind == "tool" and (intent.granted or call.tries):
         return call.started == fence
     return intent.kind in {"model", "tool"} and max(call.opened, call.started) == fence
 
@@ -47,7 +47,8 @@ def tokens(usage: Usage) -> int:
 
 
 def _calls(turn: TurnState) -> int:
-    return sum(call.intent.kind in {"model", "tool"} for call in turn.calls.values())
+    # By the numbers that each lane has reached, since it is asked before every call.
+    return sum(count for place, count in turn.ordinals.items() if place.startswith(("model/", "tool/")))
 
 
 def used_up(turn: TurnState, agent: Agent) -> bool:

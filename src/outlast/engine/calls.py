@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 from outlast.adapter import MAIN, Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult, WaitAsk
 from outlast.engine.context import Context
 from outlast.engine.effects import CallIO, as_unicode, run_function, said_by
-from outlast.engine.ending import Ending
 from outlast.engine.index import CallIndex
 from outlast.engine.models import ModelCalls
 from outlast.engine.permits import Permits
+from outlast.engine.runs import Runs
 from outlast.engine.told import Told
 from outlast.engine.waits import LOOK_S, Waits
 from outlast.engine.walk import Walk
@@ -23,7 +23,6 @@ from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, CallRetracted, CallStarted, Usage
 from outlast.records.events import LiveDelta
 from outlast.recovery import stricter
-from outlast.rules import judge
 from outlast.tool import Tool, TryAgain, result_text
 
 NOT_GRANTED = "This call was not granted: the log holds no answer that asks for it. It did not run."
@@ -46,7 +45,7 @@ class AttemptCalls:
         self.waits = Waits(context, self.index, self._walk)
         context.runs = self._runs
         self._permits = Permits(context)
-        self._running: dict[int, tuple[asyncio.Task[None], Ending[ToolResult]]] = {}
+        self._running = Runs(context.eased)
         self._offsets: dict[tuple[int, str], int] = {}
         self._told = Told(context)
         self.may_run: set[int] = set()
@@ -92,27 +91,39 @@ class AttemptCalls:
         if intent.runs_in == "worker":
             # The worker itself decides when it is called, and knows the outcome.
             return Let(intent.call, arguments)
-        if state.outcome is not None:
-            return Deny(result_text((await self._told.of(state)).value), settled=True)
-        refusal = self._refusal(state)
+        denied = await self._denial(state)
+        if denied is not None:
+            return denied
         # Arguments may differ, since harnesses normalise them; but recovery must not be bolder than what begins allows.
-        if refusal is None and stricter(intent.policy, means.policy) != intent.policy:
-            refusal = NOT_GRANTED
-        if refusal is not None:
-            return Deny(refusal)
-        return await self._let(state) or Let(intent.call, arguments)
+        if stricter(intent.policy, means.policy) != intent.policy:
+            return Deny(NOT_GRANTED)
+        return await self._let(state, arguments) or Let(intent.call, arguments)
 
-    async def _let(self, state: CallState) -> Deny | None:
+    async def _let(self, state: CallState, arguments: Mapping[str, Any]) -> Deny | None:
         """Write that the harness may run a call; or say why it must not."""
         context, intent = self._context, state.intent
-        denied = await self._permits.refusal(state)
+        denied = await self._permits.refusal(state, arguments)
         if denied is not None:
-            return Deny(result_text((await self.settle(state, denied)).value), settled=True)
+            return Deny(result_text((await self._deny(state, denied)).value), settled=True)
         await context.room(None)
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
+        late = await self._denial(
+            state
+        )  # last of all: it may have been let go meanwhile, or the attempt is ending
+        if late is not None:
+            return late
         await self._start(state)
         await context.gate.cross(Point.AFTER_START, call=intent.call, policy=intent.policy)
         return None
+
+    async def _denial(self, state: CallState) -> Deny | None:
+        """Why the harness must not run a call now. Of one that is not settled it is known at once."""
+        if self._context.stopping is not None:
+            return Deny(ENDING.format(why=self._context.stopping))
+        if state.outcome is not None:
+            return Deny(result_text((await self._told.of(state)).value), settled=True)
+        refusal = self._refusal(state)
+        return None if refusal is None else Deny(refusal)
 
     def _refusal(self, state: CallState) -> str | None:
         fence = self._context.writer.lease.fence
@@ -167,7 +178,7 @@ class AttemptCalls:
         if state is not None:
             return await self.finish(state)
         await self._context.afford()
-        if judge(self._context.rules, name, arguments).word != "allow":
+        if self._permits.wants(name, arguments):
             return await self.finish(await self._intend(name, arguments, lane, granted=True))
         # Before the intent: one that is written and held back could not be told from one that ran.
         await self._context.room(self._needs_s(name))
@@ -178,18 +189,26 @@ class AttemptCalls:
 
         Whoever waits may be cancelled: the run goes on until it ends or `stop` ends it.
         """
-        running = self._running.get(
-            state.intent.call
-        )  # first: an outcome that is not durable yet must not be used
+        running = self._running.find(state.intent.call)  # first: its outcome may not be durable yet
         if running is not None:
-            return await running[1].wait()
+            return await running.wait()
         if state.outcome is not None:
-            return await self._told.of(state)
+            return await self._settled(state)
         denied = await self._permits.refusal(state)
-        if denied is not None and state.outcome is None:
-            return await self.settle(state, denied)
+        if denied is not None:
+            return await self._deny(state, denied)
         await self._context.room(self._needs_s(state.intent.name))
         return await self._begin(state)
+
+    async def _settled(self, state: CallState) -> ToolResult:
+        """How a call ended that does not run. Durable."""
+        await self._context.writer.flush()
+        self._context.check()
+        return await self._told.of(state)
+
+    async def _deny(self, state: CallState, denied: ToolResult) -> ToolResult:
+        """End a call that may not begin, unless somebody did meanwhile."""
+        return await (self._settled(state) if state.outcome is not None else self.settle(state, denied))
 
     def _needs_s(self, name: str) -> float:
         """Seconds that a call of a tool may take."""
@@ -198,48 +217,28 @@ class AttemptCalls:
 
     async def _begin(self, state: CallState) -> ToolResult:
         """The result of a call that is begun now, or was meanwhile."""
-        running = self._running.get(state.intent.call)
+        running = self._running.find(state.intent.call)
         if running is None:
+            if state.outcome is not None:
+                return await self._settled(state)
             self._may_begin()
-            ending: Ending[ToolResult] = Ending()
-            task = asyncio.get_running_loop().create_task(self._run_to(ending, state))
-            # A task that is cancelled before its first step does not run at all, and would leave everybody waiting.
-            task.add_done_callback(lambda _: ending.fail(asyncio.CancelledError()))
-            running = self._running[state.intent.call] = task, ending
-        return await running[1].wait()
-
-    async def _run_to(self, ending: Ending[ToolResult], state: CallState) -> None:
-        try:
-            ending.end(await self.run(state))
-        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
-            ending.fail(error)
-            raise
-        except BaseException as error:  # noqa: BLE001 - handed to everybody who waits
-            ending.fail(error)
+            running = self._running.begin(state.intent.call, lambda: self.run(state))
+        return await running.wait()
 
     def _runs(self) -> bool:
-        """Whether any call of this attempt runs: a model's, the worker's, the harness's."""
+        """Whether any call of this attempt runs: a model's, the worker's, the harness's.
+
+        One that began a sub-agent does not: what runs are the calls of that.
+        """
+        if self._models.running or self._running.busy:
+            return True
         fence = self._context.writer.lease.fence
-        calls = self._context.turn.open_calls()
-        harness = any(call.started == fence and call.intent.runs_in == "harness" for call in calls)
-        tools = any(not task.done() for task, _ in self._running.values())
-        return harness or tools or self._models.running
+        started = (call.intent for call in self._context.turn.open_calls() if call.started == fence)
+        return any(intent.runs_in == "harness" and not intent.spawns for intent in started)
 
     async def stop(self, patience_s: float | None) -> bool:
-        """Cancel every tool that runs here and wait until they have ended: nothing may run on beneath another worker.
-
-        Args:
-            patience_s: how long to wait for those that do not let themselves be cancelled; None for ever.
-
-        Returns whether all have ended.
-        """
-        running = [task for task, _ in self._running.values() if not task.done()]
-        for task in running:
-            task.cancel()
-        if not running:
-            return True
-        _, left = await asyncio.wait(running, timeout=patience_s)
-        return not left
+        """Stop every tool that runs here (see `Runs.stop`)."""
+        return await self._running.stop(patience_s)
 
     def _may_begin(self) -> None:
         """Nothing begins in an attempt that is ending."""
@@ -321,6 +320,8 @@ class AttemptCalls:
         self._offsets.pop((intent.call, "output"), None)
         while (left_s := due_s - context.clock.elapsed()) > 0:  # noqa: ASYNC110 - a clock that is turned tells nobody
             await asyncio.sleep(min(LOOK_S, left_s))
+        with self._running.pausing(intent.call):
+            await context.room(self._needs_s(intent.name))
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
         self._may_begin()
         await self._start(state)

@@ -56,13 +56,15 @@ class Context:
         """The attempt is over: whoever still holds a part of it must not write any more."""
         self.retry_after_s = 0.0
         """How long the provider asked not to be asked again, when it last refused."""
-        self._steers: list[TakenSteer] = []
+        self._steers: list[tuple[str, TakenSteer]] = []
+        """Steers that a model intent is to carry, with the lane that it must be of; empty for any."""
         self.runs: Callable[[], bool] = lambda: False
         """Whether any call of this attempt runs."""
         self.rules: Sequence[Rule] = ()
         """What may run, of the agent's own saying."""
         self.budget: Budget | None = None
         self._held = 0
+        self._resting = 0
         self._over = asyncio.Event()
         self._rest = asyncio.Event()
 
@@ -93,9 +95,11 @@ class Context:
         now_s = self.clock.now()
         evidence = overspent(self.writer.state, self.turn, self.budget, now_s)
         if evidence is not None:
-            self.stop("budget")
-            await self.write(TurnParked(self.turn.turn, "budget", evidence, now_s))
-            raise TurnStopped("budget")
+            await self.rest()  # what runs is not cut off
+            if self.stopping is None:
+                await self.write(TurnParked(self.turn.turn, "budget", evidence, now_s))
+                self.stop("budget")
+            raise TurnStopped(self.stopping or "budget")
 
     async def room(self, needs_s: float | None) -> None:
         """Return if a call that takes up to `needs_s` seconds may begin; where it does not fit, wait for the end.
@@ -115,16 +119,20 @@ class Context:
 
     def eased(self) -> None:
         """A call has ended: if others are held back and none runs, there is nothing to stay for."""
-        if not self.runs():
+        if (self._held or self._resting) and not self.runs():  # to look at every call is not for every call
             self._rest.set()
             if self._held:
                 self.stop(HANDED_OVER)
 
     async def rest(self) -> None:
         """Return when no call of this attempt runs, or it is over."""
-        while self.stopping is None and self.runs():
-            self._rest.clear()
-            await self._rest.wait()
+        self._resting += 1
+        try:
+            while self.stopping is None and self.runs():
+                self._rest.clear()
+                await self._rest.wait()
+        finally:
+            self._resting -= 1
 
     def check(self) -> None:
         """Return if this attempt may still act.
@@ -193,10 +201,12 @@ class Context:
             return fresh
         return {**fresh, **await patiently(lambda: self.world.get_many(self.session, rest))}
 
-    def carry_steers(self, steers: Sequence[TakenSteer]) -> None:
-        """The next model intent carries these steers."""
-        self._steers.extend(steers)
+    def carry_steer(self, steer: TakenSteer, lane: str) -> None:
+        """The next model intent, of `lane` if that is not empty, carries this steer."""
+        self._steers.append((lane, steer))
 
-    def take_steers(self) -> Sequence[TakenSteer]:
-        taken, self._steers = self._steers, []
+    def take_steers(self, lane: str | None = None) -> Sequence[TakenSteer]:
+        """Take those that an intent of `lane` carries; without one, all that are left."""
+        taken = [steer for of, steer in self._steers if lane is None or of in {"", lane}]
+        self._steers = [(of, steer) for of, steer in self._steers if steer not in taken]
         return taken

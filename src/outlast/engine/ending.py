@@ -33,6 +33,11 @@ class Ending(Generic[T]):
             self._error = error
             self._wake()
 
+    @property
+    def failed(self) -> bool:
+        """It ended with an error."""
+        return self._error is not None
+
     async def wait(self) -> T:
         """What it ended with, or raises that."""
         if not self.over:

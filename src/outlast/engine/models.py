@@ -136,7 +136,7 @@ class ModelCalls:
             runs_in="worker" if ask.placed else "provider",
             at_s=context.clock.now(),
         )
-        steers = context.take_steers()
+        steers = context.take_steers(lane)
         taken = [SteerTaken(turn.turn, steer.input, intent.call, steer.text) for steer in steers]
         context.append(
             intent, *taken, packer=packer, consumes=[steer.input for steer in steers], lazy=not steers

@@ -10,9 +10,13 @@ Invariants:
 """
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from outlast.calls import ToolResult
-from outlast.codec import canonical
+from outlast.codec import canonical, to_json
 from outlast.engine.context import Context
 from outlast.errors import TurnStopped
 from outlast.fold import CallState
@@ -29,20 +33,33 @@ class Permits:
         self._context = context
         self._asking: dict[int, Rule] = {}
 
-    async def rule_of(self, state: CallState) -> Rule:
-        """The rule that decides about a call."""
-        arguments = await self._context.value(state.intent.arguments)
-        return judge(self._context.rules, state.intent.name, arguments)
+    def wants(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether a rule has more to say about a call than that it may begin."""
+        if not self._context.rules:
+            return False
+        # As the log will have them, and the tool will read them.
+        logged = msgspec.json.decode(to_json(dict(arguments), what=f"the arguments of {name}"))
+        return self._judge(name, logged).word != "allow"
 
-    async def refusal(self, state: CallState) -> ToolResult | None:
+    def _judge(self, name: str, *said: Mapping[str, Any]) -> Rule:
+        """The rule that decides about a call, as it was written and as its tool is given it."""
+        tool = self._context.tools.get(name)
+        given = () if tool is None else [tool.given(arguments) for arguments in said]
+        return judge(self._context.rules, name, *said, *given)
+
+    async def refusal(self, state: CallState, seen: Mapping[str, Any] | None = None) -> ToolResult | None:
         """How the call ends without having begun; None if it may begin.
+
+        Args:
+            seen: what the harness has made of the arguments that the model wrote.
 
         Raises:
             TurnStopped: a person is asked; the turn is parked.
         """
         if not self._context.rules:
             return None
-        rule = await self.rule_of(state)
+        said = await self._context.value(state.intent.arguments)
+        rule = self._judge(state.intent.name, said, *([] if seen is None else [seen]))
         if rule.word == "deny":
             return ToolResult("error", DENIED.format(why=f": {rule.why}" if rule.why else ""))
         if rule.word == "ask" and not await self._is_allowed(state):

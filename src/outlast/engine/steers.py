@@ -43,7 +43,7 @@ class AttemptSteers:
         """Those that are in no model intent when the turn ends: also what was to be carried by one that never came."""
         return [*self._context.take_steers(), *self._waiting.values()]
 
-    def carried(self, input_id: str) -> None:
+    def carried(self, input_id: str, lane: str = "") -> None:
         steer = self._waiting.pop(input_id, None)
         if steer is not None:
-            self._context.carry_steers([steer])
+            self._context.carry_steer(steer, lane)

@@ -293,11 +293,16 @@ class _Session:
     async def _suspend(self, context: Context, attempt: EngineAttempt) -> bool:
         """All that the turn does is wait: give the session back until one of its waits may end, by time or by input."""
         turn, now = context.turn, self._advancer.clock.now()
-        if not any(call.intent.kind == "wait" for call in turn.open_calls()):
+        # What came last: a steer that stayed in the inbox would wake the session at once, again and again.
+        await self._inbox.read(attempt, context)
+        if self._inbox.cancels:
+            return await self._settle(context, None, attempt)
+        overtaken = attempt.calls.waits.overtaken
+        if not overtaken and not any(call.intent.kind == "wait" for call in turn.open_calls()):
             return await self._failed(
                 context, HarnessError(harness="the adapter", reason="it waits for nothing")
             )
-        self._writer.wake_at_s = next_end(self._writer.state, turn, now)
+        self._writer.wake_at_s = now if overtaken else next_end(self._writer.state, turn, now)
         self._writer.asleep = self._writer.wake_at_s is None
         packer = self._writer.packer()
         steers = attempt.steers.untaken()

@@ -20,6 +20,7 @@ from outlast.engine.walk import Walk
 from outlast.errors import ToolError, TurnStopped
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.gate import Point
+from outlast.offers import ASK
 from outlast.records import CallIntent, CallOutcome, SignalKept
 from outlast.records.kinds import CallKind, OutcomeStatus
 from outlast.tool import result_text
@@ -43,6 +44,15 @@ class Waits:
         self._index = index
         self._walk = walk
         self._changed = asyncio.Event()
+        self._begun: dict[int, CallState] = {}
+        """Waits of which nobody has been told how they ended."""
+
+    @property
+    def overtaken(self) -> bool:
+        """A wait has ended since the turn came to rest, so it can go on: a loop at once, a program with its last."""
+        ended = [state for state in self._begun.values() if state.outcome is not None]
+        left = any(call.intent.kind == "wait" for call in self._context.turn.open_calls())
+        return any(not state.intent.harness_id for state in ended) or bool(ended and not left)
 
     def look(self) -> None:
         """A signal was kept, a person has answered, or a wait has ended."""
@@ -53,6 +63,7 @@ class Waits:
         state = await self._walk.step(lane, "wait", ask.name, _arguments(ask))
         if state is None:
             state = await self._open(ask, lane)
+        self._begun[state.intent.call] = state
         while state.outcome is None:
             self._may_begin()
             self._context.check()
@@ -62,9 +73,7 @@ class Waits:
                 await self._settle(state, *ending)
             else:
                 await self._pause(state, changed, pausing)
-        await self._context.writer.flush()  # whoever wrote the outcome: it is durable before it is used
-        self._context.check()
-        return ToolResult(state.outcome.status, await self._context.value(state.outcome.result))
+        return await self._told(state, state.outcome)
 
     async def hold(self, state: CallState) -> ToolResult:
         """How a wait of the harness's ends. Where it cannot now, the attempt does, once all else has come to rest.
@@ -72,6 +81,7 @@ class Waits:
         Raises:
             TurnStopped: the turn waits.
         """
+        self._begun[state.intent.call] = state
         while state.outcome is None:
             self._may_begin()
             self._context.check()
@@ -82,9 +92,15 @@ class Waits:
             await self._rest_beside(state)
             if await self._ending(state) is None and state.outcome is None:
                 self._context.stop(WAITING)
+        return await self._told(state, state.outcome)
+
+    async def _told(self, state: CallState, outcome: CallOutcome) -> ToolResult:
+        """How a wait ended. Whoever wrote the outcome: it is durable before it is used."""
         await self._context.writer.flush()
         self._context.check()
-        return ToolResult(state.outcome.status, await self._context.value(state.outcome.result))
+        result = ToolResult(outcome.status, await self._context.value(outcome.result))
+        self._begun.pop(state.intent.call, None)
+        return result
 
     async def _rest_beside(self, waiting: CallState) -> None:
         """Return when all else that was asked for with this wait has ended, or does not begin."""
@@ -101,6 +117,7 @@ class Waits:
         """Settle the harness's waits that can end now. True while one is left: the harness need not be started."""
         waits = [call for call in self._context.turn.open_calls() if call.intent.kind == "wait"]
         for state in waits:
+            self._begun[state.intent.call] = state
             ending = await self._ending(state) if state.intent.harness_id else None
             if ending is not None:
                 await self._settle(state, *ending)
@@ -237,12 +254,15 @@ def _awaited(call: CallState) -> str:
 def is_sleep(intent: CallIntent) -> bool:
     """Whether a wait is for time alone."""
     about = _about(intent)
-    return intent.kind == "wait" and not about.get("signal") and "question" not in about
+    return intent.kind == "wait" and not about.get("signal") and not asks_person(intent)
 
 
 def asks_person(intent: CallIntent) -> bool:
     """Whether a wait is for a person's answer."""
-    return "question" in _about(intent)
+    return intent.kind == "wait" and intent.name in {
+        "person",
+        ASK,
+    }  # the question may be long, and stand in a blob
 
 
 def _about(intent: CallIntent) -> Mapping[str, Any]:
