@@ -44,7 +44,7 @@ class Header(msgspec.Struct, frozen=True):
     With `turn_open` it defers readiness (a wait); an arriving input makes the session ready all the same.
     """
     parked: bool = False
-    """The open turn waits for a person: ready only through an input."""
+    """The open turn waits for a person: ready through an input, or at its wake time if it has one."""
     status: str = ""
     """A short text of the writer's for `list`; at most 1,000 characters."""
     snapshot: bool = False

@@ -96,8 +96,8 @@ class Queue(Protocol):
     """No second store: a session is *ready* when no lease stands on it and one of these holds.
 
     * its inbox holds something (any unconsumed input);
-    * a turn is open, it is not parked, and its wake time is absent or has passed;
-    * no turn is open and its wake time has passed.
+    * its wake time has passed;
+    * a turn is open, it is not parked, and it has no wake time.
 
     A lease stands while its worker's row does (`Liveness`), unless released or the worker is among the
     offer's `dead`: a worker renews before its first claim. Workers belong to the store, not to a tenant. Time

@@ -90,10 +90,22 @@ async def a_consumed_input_makes_nothing_ready(store: Store) -> None:
 
 
 @promise()
-async def a_parked_turn_waits_for_an_input_whatever_its_wake_time(store: Store) -> None:
+async def a_parked_turn_without_a_wake_time_waits_for_an_input(store: Store) -> None:
     async with store.open() as world:
-        await opened(world, parked=True, wake_at_s=1.0)
+        await opened(world, parked=True)
         assert not await _is_ready(world)
+        await sent(world, "s", "in-1")
+        assert await _is_ready(world)
+
+
+@promise()
+async def a_wake_time_wakes_a_session_whose_turn_is_parked(store: Store) -> None:
+    async with store.open() as world:
+        lease = await held(world)
+        await landed(world, lease, 3, wake_at_s=await _now(world) + 1.5, parked=True, release=True)
+        assert not await _is_ready(world)
+        await store.turn(2)
+        assert await _is_ready(world)
 
 
 @promise()

@@ -284,7 +284,7 @@ class MemoryWorld:
         if head.waiting_inputs:
             return True
         if head.turn_open:
-            return not head.parked and (head.wake_at_s is None or woken)
+            return woken or (not head.parked and head.wake_at_s is None)
         return woken
 
     def _take(self, kept: Session, offer: WorkerOffer, takeover: Takeover) -> Claim:

@@ -146,7 +146,6 @@ moved as (
                 -- Who gives a session up joins the line at its end.
                 case when s.ready_at < 0 and (l.flags & 8 = 0 or $3 or s.worker is null) then s.ready_at
                     else l.change - 1125899906842624 end
-            when l.flags & 3 = 3 then null
             else l.wake_at_s end
     from landing l, clock
     where s.pk = l.pk

@@ -239,8 +239,6 @@ def ready_at(header: Header, waiting: int, stood: float | None, change: int) -> 
     """When a session is ready, were it free: by its newest header, and the place in line that it had."""
     if waiting or (header.turn_open and not header.parked and header.wake_at_s is None):
         return stood if stood is not None and stood < 0 else change - LINE
-    if header.turn_open and header.parked:
-        return None
     return header.wake_at_s
 
 
