@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from outlast.agenda import AgendaRecord, apply_agenda
 from outlast.codec import decode_records
 from outlast.errors import LogBroken
 from outlast.records import (
@@ -149,6 +150,10 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:
     """
     if state.opened is None and not isinstance(record, SessionOpened | Snapshot):
         raise LogBroken(session=state.session, seq=state.seq, reason="the session is not open")
+    if isinstance(record, AgendaRecord):
+        wrong = apply_agenda(state, record)
+        _check(state, not wrong, wrong)
+        return
     match record:
         case CallIntent() | CallStarted() | CallOutcome() | CallRetracted() | Verdict() | Decided():
             _of_call(state, record)
@@ -359,7 +364,7 @@ def _turn_settled(state: SessionState, record: TurnSettled) -> None:
     turn = _turn(state, record.turn)
     _check(state, not turn.open_calls(), f"turn {record.turn} is settled with calls open")
     state.usage = state.usage + turn.usage
-    state.last = record
+    state.last, state.began_s = record, turn.at_s
     state.talk = _talk(turn) or state.talk
     state.cut = None if record.status == "done" else turn
     state.turn = None

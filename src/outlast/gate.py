@@ -49,6 +49,10 @@ class Point(StrEnum):
     """The turn is over in the harness; the log does not know."""
     AFTER_SETTLE = "after-settle"
     """The turn is settled; the lease still stands if more is to be done, else the same commit gave it back."""
+    BEFORE_TELLING = "before-telling"
+    """That somebody outside is to be told is durable; nobody was."""
+    AFTER_TELLING = "after-telling"
+    """Somebody was told, or could not be; the log does not know."""
     RELEASED = "released"
     """The lease is given back; the worker has not looked for more work."""
 

@@ -1,8 +1,9 @@
 """What an application holds: a durable conversation with one agent, and its turns."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +15,9 @@ from outlast.codec import canonical, decode_input, encode_input, encode_records,
 from outlast.engine.load import load_state
 from outlast.errors import SessionExists, TurnUnknown
 from outlast.fold import SessionState
+from outlast.founding import opening_of
 from outlast.ids import check_session_id, digest, new_id
+from outlast.planning import Planned, content_of, once_id, plans, wanted_of
 from outlast.records import (
     FORMAT,
     AnyInput,
@@ -26,10 +29,11 @@ from outlast.records import (
     SessionOpened,
     Signal,
     Steer,
+    Unschedule,
     Usage,
 )
 from outlast.records.events import Event
-from outlast.records.kinds import Ruling
+from outlast.records.kinds import Missed, Overlap, Ruling
 from outlast.tool import result_text
 from outlast.watch import events
 from outlast.workspace import Workspace
@@ -97,7 +101,7 @@ class Session:
         """
         check_session_id(session)
         clock = clock or SystemClock()
-        opened = _opening(session, agent, workspace, home, settings, clock)
+        opened = opening_of(session, agent, workspace, home, settings, clock)
         if isinstance(agent, Agent):
             workspace = workspace or agent.workspace
         placement = "any" if workspace is None else workspace.placement
@@ -218,6 +222,60 @@ class Session:
         await self._put(input_id, Retry(turn, by, self._clock.now()), f"{turn}")
         return turn
 
+    async def schedule(  # noqa: PLR0913 - the words of a schedule
+        self,
+        prompt: str,
+        *,
+        at: datetime | float | None = None,
+        every: timedelta | float | None = None,
+        cron: str | None = None,
+        zone: str = "",
+        overlap: Overlap = "queue",
+        missed: Missed = "once",
+        id: str | None = None,  # noqa: A002
+    ) -> str:
+        """Send a prompt at a time, or again and again. Durable when this returns. Returns the id of the schedule.
+
+        The same id with the same content is the same schedule: one that comes again and again goes on as it does, one
+        that comes once has come once, whatever was sent since. With other content it replaces the one of that id.
+
+        Args:
+            at: the one time: a datetime with its time zone, or Unix seconds. One that has passed is now.
+            every: seconds from one time to the next, counted from now.
+            cron: five fields, minute hour day month weekday, as Debian's cron reads them.
+            zone: where `cron` is meant, as `Europe/Berlin`; UTC by default.
+            overlap: what happens at a time when a turn is open: its prompt waits behind it, `queue`, one at most; or is
+                left out, `skip`.
+            missed: what happens with times that passed while no worker was there: the newest comes, late, `once`; or
+                none does, `skip`. It then goes on with the next.
+
+        Raises:
+            BadInput: there is no such time, or not exactly one of `at`, `every` and `cron` was said.
+        """
+        name = id or new_id("schedule")
+        wanted = wanted_of(
+            name,
+            prompt,
+            self._clock.now(),
+            at=at,
+            every=every,
+            cron=cron,
+            zone=zone,
+            overlap=overlap,
+            missed=missed,
+        )
+        input_id = once_id(wanted) if wanted.at_s else new_id("schedule")
+        await self._put(input_id, wanted, content_of(wanted))
+        return name
+
+    async def unschedule(self, schedule: str) -> None:
+        """Let a schedule come no more; one that is not there changes nothing. Its prompts that wait already stay."""
+        await self._put(new_id("unschedule"), Unschedule(schedule, self._clock.now()), schedule)
+
+    async def schedules(self) -> Sequence[Planned]:
+        """The schedules that stand, the next to come first."""
+        return await plans(self.world, self.id, await self.state())
+
     async def follow(self, after: Cursor | str = START) -> AsyncGenerator[Event]:
         """Everything that is shown behind `after`, then whatever comes, without end."""
         cursor = Cursor.parse(after) if isinstance(after, str) else after
@@ -309,32 +367,6 @@ class Turn:
         head = await self.session.head()  # read first: what is not consumed after it lands behind it
         found = await self.session.world.find_input(self.session.id, self.input)
         return head.seq if found is None or found.consumed_by is None else found.consumed_by - 1
-
-
-def _opening(
-    session: str,
-    agent: str | Agent,
-    workspace: Workspace | None,
-    home: Path | None,
-    settings: Mapping[str, Any] | None,
-    clock: Clock,
-) -> SessionOpened:
-    if isinstance(agent, Agent):
-        name, adapter, own = agent.name, agent.adapter.name, dict(agent.adapter.settings())
-        workspace = workspace or agent.workspace
-    else:
-        name, adapter, own = agent, "", {}
-    return SessionOpened(
-        session=session,
-        agent=name,
-        adapter=adapter,
-        settings={**own, **(settings or {})},
-        workspace={} if workspace is None else dict(workspace.reference()),
-        cwd="" if workspace is None else workspace.cwd,
-        home="" if home is None else str(home),
-        at_s=clock.now(),
-        folder=new_id(session),
-    )
 
 
 async def _check_same(world: World, session: str, wanted: SessionOpened) -> None:

@@ -11,8 +11,10 @@ from outlast.records import (
     CallIntent,
     CallOutcome,
     Decided,
+    NoticeDue,
     Payload,
     PromptQueued,
+    Scheduled,
     SessionOpened,
     SignalKept,
     SteerTaken,
@@ -107,6 +109,8 @@ class TurnState(msgspec.Struct):
     refused: int = 0
     """Attempts that the model provider ended since then."""
     parked: TurnParked | None = None
+    noticed: list[int] = []
+    """Waits that somebody was told of, or is to be."""
     allowed: list[int] = []
     """Calls that a person has allowed."""
     ordinals: dict[str, int] = {}
@@ -143,6 +147,23 @@ class TalkState(msgspec.Struct):
     """Tool calls of that turn after the answer, the first `TALK_LIMIT`: their results are in no request yet."""
 
 
+class NoticeState(msgspec.Struct):
+    """What somebody outside is still to be told."""
+
+    due: NoticeDue
+    tries: int = 0
+    at_s: float = 0.0
+    """Not before this Unix time."""
+
+
+class ScheduleState(msgspec.Struct):
+    """A schedule that stands."""
+
+    set: Scheduled
+    due_s: float
+    """Unix time at which it comes next."""
+
+
 class SessionState(msgspec.Struct):
     """What recovery knows of a session: bounded by its open turn and its harness's files, not by its age."""
 
@@ -168,6 +189,13 @@ class SessionState(msgspec.Struct):
     talk: TalkState | None = None
     usage: Usage = Usage()
     """Of all settled turns."""
+    next_notice: int = 1
+    untold: list[NoticeState] = []
+    """What somebody outside is still to be told, oldest first."""
+    schedules: dict[str, ScheduleState] = {}
+    """By name."""
+    began_s: float = 0.0
+    """When the newest settled turn was opened."""
     shown: bool = False
     """Deltas were ever published: there may be some to drop."""
     held: list[str] = []

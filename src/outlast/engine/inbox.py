@@ -24,10 +24,13 @@ from outlast.records import (
     Prompt,
     PromptQueued,
     Retry,
+    Schedule,
     Signal,
     SignalKept,
     Steer,
+    Unschedule,
 )
+from outlast.schedules import came, planned, prompt_id
 from outlast.world import Input, Subscription, World
 
 POLL_S: Final = 2.0
@@ -56,6 +59,11 @@ class InboxReader:
             self._hints = hints
             yield
 
+    async def has_news(self) -> bool:
+        """Whether something came that was not looked at."""
+        found = await patiently(lambda: self._world.inputs(self._writer.state.session))
+        return any(new.id not in self._seen for new in found)
+
     async def read(
         self,
         attempt: EngineAttempt | None = None,
@@ -68,6 +76,7 @@ class InboxReader:
         Without an attempt steers become prompts; `leave_steers` leaves them to the attempt that comes.
         """
         self.steers_wait = False
+        self.come()
         for new in await patiently(lambda: self._world.inputs(self._writer.state.session)):
             if new.id in self._seen and not leave_steers:
                 continue
@@ -79,6 +88,7 @@ class InboxReader:
                 continue
             self._seen.add(new.id)
             self._handle(new, value, attempt, context)
+        self.come()
 
     def _handle(
         self, new: Input, value: AnyInput | None, attempt: EngineAttempt | None, context: Context | None
@@ -94,7 +104,7 @@ class InboxReader:
                 self._queue(new, value.text, steered=True)
             case Cancel():
                 self._cancel(new, value, context)
-            case Signal() | Decision() | Retry():
+            case Signal() | Decision() | Retry() | Schedule() | Unschedule():
                 self._heard(new, value)
                 if attempt is not None:
                     attempt.calls.waits.look()
@@ -108,18 +118,34 @@ class InboxReader:
         if context is not None:
             context.stop(CANCELLED)
 
-    def _heard(self, new: Input, value: Signal | Decision | Retry) -> None:
-        """What a wait or a parked turn may wait for."""
+    def _heard(self, new: Input, value: Signal | Decision | Retry | Schedule | Unschedule) -> None:
+        """What a wait or a parked turn may wait for, or what is to come by itself."""
         packer, now_s = self._writer.packer(), self._clock.now()
-        if isinstance(value, Signal):
-            payload = packer.payload(value.value, what="the signal's value")
-            ruled: Sequence[AnyRecord] | str = [SignalKept(new.id, value.name, payload, now_s)]
-        else:
-            ruled = rule(self._writer.state, new.id, value, packer, now_s)
+        ruled: Sequence[AnyRecord] | str
+        match value:
+            case Signal():
+                payload = packer.payload(value.value, what="the signal's value")
+                ruled = [SignalKept(new.id, value.name, payload, now_s)]
+            case Schedule() | Unschedule():
+                ruled = planned(self._writer.state, new.id, value, packer, now_s)
+            case _:
+                ruled = rule(self._writer.state, new.id, value, packer, now_s)
         if isinstance(ruled, str):
             self._drop(new, ruled)
         else:
             self._writer.append(*ruled, packer=packer, consumes=[new.id])
+
+    def come(self) -> None:
+        """Queue the prompts whose time has come."""
+        state, now_s = self._writer.state, self._clock.now()
+        for schedule in list(state.schedules.values()):
+            record = came(state, schedule, now_s)
+            if record is None:
+                continue
+            records: list[AnyRecord] = [record]
+            if not record.skipped:
+                records.append(PromptQueued(prompt_id(record.name, record.due_s), schedule.set.prompt))
+            self._writer.append(*records)
 
     def _decode(self, new: Input) -> AnyInput | None:
         try:
@@ -131,6 +157,9 @@ class InboxReader:
         self._writer.append(InputDropped(new.id, reason), consumes=[new.id])
 
     def _queue(self, new: Input, text: str, *, steered: bool) -> None:
+        if any(prompt.input == new.id for prompt in self._writer.state.queue):
+            self._drop(new, "a schedule's prompt has its id")
+            return
         packer = self._writer.packer()
         record = PromptQueued(new.id, packer.payload(text, what="the prompt"), steered)
         self._writer.append(record, packer=packer, consumes=[new.id], lazy=True)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from outlast.adapter import Agent, TurnResult, Waiting
 from outlast.clock import Clock
@@ -21,7 +21,9 @@ from outlast.engine.inbox import CANCELLED, InboxReader, as_prompts
 from outlast.engine.load import load
 from outlast.engine.recover import recover
 from outlast.engine.settle import closing_records
+from outlast.engine.telling import Telling
 from outlast.engine.term import Term
+from outlast.engine.upshot import End, upshot
 from outlast.engine.waits import WAITING, next_end
 from outlast.engine.writer import Writer
 from outlast.errors import (
@@ -32,12 +34,11 @@ from outlast.errors import (
     NotFound,
     OutlastError,
     Refused,
-    TurnStopped,
     WorldUnavailable,
 )
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Gate, Point
-from outlast.groups import leaves
+from outlast.notify import Notifier
 from outlast.offers import OFFERED
 from outlast.records import AttemptEnded, TurnOpened, TurnParked
 from outlast.world import Claim, Lease, World
@@ -52,8 +53,6 @@ STUBBORN_S: Final = 5.0
 """How long an ending attempt waits for tools that do not let themselves be cancelled."""
 HOLD_S: Final = 0.25
 """How often a session that is held through a pause is looked at: a cancel ends the pause, a hand-over too."""
-
-End: TypeAlias = TurnResult | Waiting
 
 OpenSurroundings = Callable[[SessionState, Agent], AbstractAsyncContextManager[Surroundings]]
 
@@ -71,6 +70,7 @@ class Advancer:
     kill_grace_s: float = KILL_GRACE_S
     term: Term | None = None
     """When the worker must have ended; None: whenever it is told."""
+    notifier: Notifier | None = None
     stands: Callable[[], bool] = lambda: True
     """Whether this worker's leases are sure to stand now."""
 
@@ -134,12 +134,21 @@ class _Session:
         self._writer = writer
         self._control = control
         self._inbox = InboxReader(advancer.world, writer, advancer.clock)
+        self._telling = Telling(
+            writer,
+            advancer.notifier,
+            gate=advancer.gate,
+            clock=advancer.clock,
+            tenant=advancer.world.tenant,
+        )
         self._opened_at = 0
         """Number of the commit that opened the turn; 0 of one that another worker opened."""
 
     async def run(self) -> None:
-        async with self._inbox.listening():
+        async with self._inbox.listening(), self._telling.going_on():
             await self._turns()
+            while await self._linger():
+                await self._turns()
         if not self._writer.released:
             await self._writer.flush()
             await self._keep_the_pause()
@@ -159,10 +168,25 @@ class _Session:
             resumed = False
             await self._writer.snapshot()
 
+    async def _linger(self) -> bool:
+        """Stay while somebody is being told. True when another turn can begin meanwhile."""
+        while self._telling.busy and not self._writer.released and self._writer.lost is None:
+            if self._control.draining:
+                return False
+            if await self._inbox.has_news():
+                return (
+                    self._writer.state.turn is None
+                )  # an open turn goes on with a claim, as it would without
+            await self._telling.quiet(HOLD_S)
+        return False
+
     async def _keep_the_pause(self) -> None:
         """Hold the session until the next attempt is due, where a steer waits, which would make it ready at once."""
         clock, control, inbox = self._advancer.clock, self._control, self._inbox
         due_s = self._writer.wake_at_s or 0.0
+        turn = self._writer.state.turn
+        if turn is None or turn.waits:  # what comes for it must find it given back
+            return
         while clock.now() < due_s and not control.draining and self._writer.lost is None:
             await inbox.read(leave_steers=True)
             if inbox.cancels or not inbox.steers_wait:
@@ -242,7 +266,7 @@ class _Session:
             if watcher in done and not driver.done():
                 driver.cancel()
                 await asyncio.wait({driver})
-            return _ending(driver, watcher)
+            return upshot(driver, watcher)
         finally:
             context.on_stop = self._writer.on_lost = _nothing
             for task in (driver, watcher):
@@ -309,7 +333,10 @@ class _Session:
         records = [AttemptEnded(turn.turn, "waiting", at_s=now), *as_prompts(steers, packer)]
         self._control.context = None
         await self._writer.write(
-            *records, packer=packer, consumes=[steer.input for steer in steers], release=True
+            *records,
+            packer=packer,
+            consumes=[steer.input for steer in steers],
+            release=not self._telling.active,
         )
         return False
 
@@ -323,7 +350,8 @@ class _Session:
         self._control.context = None
         await self._drop_deltas()
         # A prompt that comes meanwhile makes the session ready again, whoever claims it then.
-        last = not (steers or self._writer.state.queue or self._writer.wants_snapshot)
+        state, writer = self._writer.state, self._writer
+        last = not (steers or state.queue or writer.wants_snapshot or self._telling.active)
         await self._writer.write(*records, packer=packer, consumes=consumes, release=last)
         await context.gate.cross(Point.AFTER_SETTLE)
         return True
@@ -346,34 +374,6 @@ class _Session:
             await self._writer.write(TurnParked(turn.turn, "stuck", evidence(turn), now))
         await self._inbox.read()
         return False
-
-
-def _ending(driver: "asyncio.Task[End]", watcher: "asyncio.Task[None]") -> End | OutlastError | None:
-    """What the driver came to. A failure of the watcher is raised, one of the harness is returned."""
-    if watcher.done() and not watcher.cancelled():
-        failure = watcher.exception()
-        if failure is not None and not isinstance(failure, AttemptLost):
-            raise failure
-    if driver.cancelled():
-        return None
-    error = driver.exception()
-    return driver.result() if error is None else _failure(error)
-
-
-def _failure(error: BaseException) -> OutlastError | None:
-    """What an adapter raised, as the attempt's failure; None when the attempt was meant to end."""
-    found = list(leaves(error))  # an adapter may have task groups of its own
-    if any(isinstance(leaf, AttemptLost | TurnStopped) for leaf in found):
-        return None
-    for leaf in found:
-        if not isinstance(leaf, Exception | asyncio.CancelledError):
-            raise leaf
-    first = found[0]
-    return (
-        first
-        if isinstance(first, OutlastError)
-        else HarnessError(harness="the adapter", reason=described(error))
-    )
 
 
 def _cancel(task: "asyncio.Task[End]") -> None:

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from outlast.agenda import wake_of
 from outlast.codec import Packer, encode_delta, record_refs, squeeze
 from outlast.engine.batch import Batcher
 from outlast.engine.ending import Ending
@@ -97,6 +98,8 @@ class Writer:
         """It has landed: the lease is another's to claim."""
         self._showing: asyncio.Task[None] | None = None
         self.on_lost: Callable[[], None] = lambda: None
+        self.adds: Callable[[Sequence[AnyRecord]], Sequence[AnyRecord]] = lambda _: ()
+        """What the same commit must say beside records that were just applied."""
         self.wake_at_s: float | None = None
         self.asleep = False
         """The turn waits for an input, and for no time."""
@@ -145,6 +148,9 @@ class Writer:
         self.check()
         texts = [_text(record) for record in records]
         self._apply(records)
+        if more := self.adds(records):
+            self._apply(more)
+            records, texts = (*records, *more), [*texts, *map(_text, more)]
         queued = self._queued
         queued.records.extend(records)
         queued.texts.extend(texts)
@@ -288,8 +294,7 @@ class Writer:
             consumes=tuple(queued.consumes),
             refs=refs,
             turn_open=turn is not None,
-            # A prompt that waits in the log is in no inbox any more: without this nothing would wake its session.
-            wake_at_s=0.0 if turn is None and state.queue else self.wake_at_s,
+            wake_at_s=wake_of(state, self.wake_at_s, asleep=self.asleep),
             parked=turn is not None and (turn.parked is not None or self.asleep),
             status=status_of(state),
             snapshot=isinstance(queued.records[0], Snapshot),

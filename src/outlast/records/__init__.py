@@ -5,7 +5,17 @@ added, with a default; a tag or a field never changes its meaning. Whatever an o
 raises `FORMAT`, and workers that read less leave such a session alone.
 """
 
-from outlast.records.inputs import AnyInput, Cancel, Decision, Prompt, Retry, Signal, Steer
+from outlast.records.inputs import (
+    AnyInput,
+    Cancel,
+    Decision,
+    Prompt,
+    Retry,
+    Schedule,
+    Signal,
+    Steer,
+    Unschedule,
+)
 from outlast.records.kinds import (
     AnyRecord,
     AttemptEnded,
@@ -17,7 +27,11 @@ from outlast.records.kinds import (
     Decided,
     InputDropped,
     Mirrored,
+    NoticeDue,
+    NoticeTried,
     PromptQueued,
+    ScheduleCame,
+    Scheduled,
     SessionOpened,
     SignalKept,
     Snapshot,
@@ -26,6 +40,7 @@ from outlast.records.kinds import (
     TurnParked,
     TurnReleased,
     TurnSettled,
+    Unscheduled,
     Verdict,
 )
 from outlast.records.payload import EMPTY, Payload, Usage
@@ -49,10 +64,15 @@ __all__ = [
     "Decision",
     "InputDropped",
     "Mirrored",
+    "NoticeDue",
+    "NoticeTried",
     "Payload",
     "Prompt",
     "PromptQueued",
     "Retry",
+    "Schedule",
+    "ScheduleCame",
+    "Scheduled",
     "SessionOpened",
     "Signal",
     "SignalKept",
@@ -63,6 +83,8 @@ __all__ = [
     "TurnParked",
     "TurnReleased",
     "TurnSettled",
+    "Unschedule",
+    "Unscheduled",
     "Usage",
     "Verdict",
 ]

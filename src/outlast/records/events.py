@@ -19,7 +19,11 @@ from outlast.records.kinds import (
     Decided,
     InputDropped,
     Mirrored,
+    NoticeDue,
+    NoticeTried,
     PromptQueued,
+    ScheduleCame,
+    Scheduled,
     SessionOpened,
     SignalKept,
     Snapshot,
@@ -28,6 +32,7 @@ from outlast.records.kinds import (
     TurnParked,
     TurnReleased,
     TurnSettled,
+    Unscheduled,
     Verdict,
 )
 from outlast.records.payload import EMPTY, Payload, Usage
@@ -52,6 +57,9 @@ EventKind: TypeAlias = Literal[
     "turn.parked",
     "turn.released",
     "turn.settled",
+    "schedule.set",
+    "schedule.came",
+    "schedule.removed",
     "gap",
     "hidden",
 ]
@@ -221,8 +229,45 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
                 usage=record.usage,
                 at_s=record.at_s,
             )
-        case Mirrored() | Snapshot() | InputDropped():
+        case Scheduled() | ScheduleCame() | Unscheduled():
+            return _of_schedule(record, cursor, fence)
+        case Mirrored() | Snapshot() | InputDropped() | NoticeDue() | NoticeTried():
             return Event(cursor, "hidden", attempt=fence)
+
+
+def _of_schedule(record: Scheduled | ScheduleCame | Unscheduled, cursor: str, fence: int) -> Event:
+    match record:
+        case Scheduled():
+            facts = {
+                "due_s": record.due_s,
+                "every_s": record.every_s,
+                "cron": record.cron,
+                "zone": record.zone,
+            }
+            return Event(
+                cursor,
+                "schedule.set",
+                attempt=fence,
+                name=record.name,
+                payload=record.prompt,
+                facts=facts,
+                at_s=record.at_s,
+            )
+        case ScheduleCame():
+            status = "skipped" if record.skipped else "queued"
+            facts = {"due_s": record.due_s, "next_s": record.next_s}
+            return Event(
+                cursor,
+                "schedule.came",
+                attempt=fence,
+                name=record.name,
+                text=record.skipped,
+                status=status,
+                facts=facts,
+                at_s=record.at_s,
+            )
+        case Unscheduled():
+            return Event(cursor, "schedule.removed", attempt=fence, name=record.name)
 
 
 def delta_event(delta: LiveDelta, cursor: str) -> Event:

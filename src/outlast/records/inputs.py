@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outlast.records.kinds import Ruling
+from outlast.records.kinds import Missed, Overlap, Ruling
 
 
 class Prompt(msgspec.Struct, frozen=True, tag="prompt", tag_field="kind", omit_defaults=True):
@@ -57,4 +57,26 @@ class Retry(msgspec.Struct, frozen=True, tag="retry", tag_field="kind", omit_def
     sent_at_s: float = 0.0
 
 
-AnyInput: TypeAlias = Prompt | Steer | Cancel | Signal | Decision | Retry
+class Schedule(msgspec.Struct, frozen=True, tag="schedule", tag_field="kind", omit_defaults=True):
+    """Queue this text as a prompt at a time, or again and again; replaces the schedule of that name."""
+
+    name: str
+    text: str
+    at_s: float = 0.0
+    """Unix time at which it comes first, or the only time; 0: as `every_s` or `cron` says, from when it was sent."""
+    every_s: float = 0.0
+    cron: str = ""
+    zone: str = ""
+    overlap: Overlap = "queue"
+    missed: Missed = "once"
+    sent_at_s: float = 0.0
+
+
+class Unschedule(msgspec.Struct, frozen=True, tag="unschedule", tag_field="kind", omit_defaults=True):
+    """The schedule of this name comes no more."""
+
+    name: str
+    sent_at_s: float = 0.0
+
+
+AnyInput: TypeAlias = Prompt | Steer | Cancel | Signal | Decision | Retry | Schedule | Unschedule

@@ -12,6 +12,8 @@ Order in a log, each an invariant that `outlast.fold` checks:
 * `prompt_queued` comes once for each input, and before the turn that it becomes;
 * `signal_kept` comes once for each input, and before the one outcome that takes it;
 * `mirrored` leaves no hole in its file;
+* notices are numbered 1, 2, 3 …, and nothing of one comes after it was told or given up;
+* `schedule_came` and `unscheduled` name a schedule that stands;
 * `turn_settled` leaves no call open: what still was gets its outcome before it, at the latest in the same commit.
 
 Old logs are read by new code: fields are only added, with a default, and no default ever changes, since it is what a
@@ -33,6 +35,11 @@ OutcomeStatus: TypeAlias = Literal["ok", "error", "in_doubt", "interrupted", "ca
 TurnStatus: TypeAlias = Literal["done", "failed", "cancelled"]
 Ruling: TypeAlias = Literal["done", "run_again", "failed", "allow", "deny"]
 ParkedFor: TypeAlias = Literal["stuck", "diverged", "decision", "signal", "budget"]
+NoticeEvent: TypeAlias = Literal["settled", "parked", "waiting"]
+Overlap: TypeAlias = Literal["queue", "skip"]
+"""A scheduled prompt that comes while a turn is open waits behind it, one at most, or is left out."""
+Missed: TypeAlias = Literal["once", "skip"]
+"""Of times that passed while nobody looked, the newest counts, late, or none does."""
 
 
 class Record(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True, gc=False):
@@ -259,6 +266,70 @@ class TurnSettled(Record, frozen=True, tag="turn_settled"):
     at_s: float = 0.0
 
 
+class NoticeDue(Record, frozen=True, tag="notice_due"):
+    """Somebody outside is to be told of a record of this commit: how a turn ended, or what it waits for."""
+
+    number: int
+    """Dense from 1 within the session."""
+    turn: int
+    event: NoticeEvent
+    status: str = ""
+    """Of a settled turn how it ended, of a parked one why, of a waiting one for what."""
+    at_s: float = 0.0
+    calls: tuple[int, ...] = ()
+    """The waits that are told of."""
+
+
+class NoticeTried(Record, frozen=True, tag="notice_tried"):
+    """Somebody was told, or could not be: tried again at `again_at_s`, given up where that is 0."""
+
+    number: int
+    ok: bool = False
+    error: str = ""
+    again_at_s: float = 0.0
+    at_s: float = 0.0
+
+
+class Scheduled(Record, frozen=True, tag="scheduled"):
+    """A prompt is to be queued at a time, or again and again; this commit consumes its input.
+
+    It replaces the schedule of that name. One of `every_s` and `cron`, or neither: then it comes once.
+    """
+
+    name: str
+    input: str
+    prompt: Payload
+    due_s: float
+    """Unix time at which it comes next."""
+    every_s: float = 0.0
+    cron: str = ""
+    zone: str = ""
+    """In which `cron` is meant, a name of the IANA database; empty for UTC."""
+    overlap: Overlap = "queue"
+    missed: Missed = "once"
+    at_s: float = 0.0
+
+
+class ScheduleCame(Record, frozen=True, tag="schedule_came"):
+    """A schedule's time came: its prompt follows as `prompt_queued`, unless it was skipped."""
+
+    name: str
+    due_s: float
+    """The time that came; of several that passed unseen the newest."""
+    next_s: float = 0.0
+    """When it comes next; 0 never."""
+    skipped: str = ""
+    """Why no prompt follows."""
+    at_s: float = 0.0
+
+
+class Unscheduled(Record, frozen=True, tag="unscheduled"):
+    """A schedule comes no more; this commit consumes the input that said so."""
+
+    name: str
+    input: str
+
+
 class Snapshot(Record, frozen=True, tag="snapshot"):
     """The folded state of everything before this commit: folding may begin here."""
 
@@ -284,5 +355,10 @@ AnyRecord: TypeAlias = (
     | TurnParked
     | TurnReleased
     | TurnSettled
+    | NoticeDue
+    | NoticeTried
+    | Scheduled
+    | ScheduleCame
+    | Unscheduled
     | Snapshot
 )

@@ -1,0 +1,84 @@
+"""Folds what a session has to do by itself: tell somebody outside, and queue prompts when their time comes."""
+
+from typing import TypeAlias
+
+from outlast.records import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
+from outlast.state import NoticeState, ScheduleState, SessionState
+
+AgendaRecord: TypeAlias = NoticeDue | NoticeTried | Scheduled | ScheduleCame | Unscheduled
+
+
+def apply_agenda(state: SessionState, record: AgendaRecord) -> str:
+    """Carry `state` over one record. Returns what is wrong with it, and then leaves the state as it was."""
+    match record:
+        case NoticeDue():
+            return _due(state, record)
+        case NoticeTried():
+            return _tried(state, record)
+        case Scheduled():
+            state.schedules[record.name] = ScheduleState(record, record.due_s)
+            return ""
+        case ScheduleCame():
+            return _came(state, record)
+        case Unscheduled():
+            if state.schedules.pop(record.name, None) is None:
+                return _unknown(record.name)
+            return ""
+
+
+def _due(state: SessionState, record: NoticeDue) -> str:
+    if record.number != state.next_notice:
+        return f"notice {record.number} is not the next"
+    state.next_notice += 1
+    state.untold.append(NoticeState(record))
+    if state.turn is not None:
+        state.turn.noticed.extend(record.calls)
+    return ""
+
+
+def _tried(state: SessionState, record: NoticeTried) -> str:
+    found = next((one for one in state.untold if one.due.number == record.number), None)
+    if found is None:
+        return f"notice {record.number} is not due"
+    if record.ok or not record.again_at_s:
+        state.untold.remove(found)
+    else:
+        found.tries, found.at_s = found.tries + 1, record.again_at_s
+    return ""
+
+
+def _came(state: SessionState, record: ScheduleCame) -> str:
+    found = state.schedules.get(record.name)
+    if found is None:
+        return _unknown(record.name)
+    if record.next_s:
+        found.due_s = record.next_s
+    else:
+        del state.schedules[record.name]
+    return ""
+
+
+def _unknown(name: str) -> str:
+    return f"there is no schedule {name}"
+
+
+def wake_of(state: SessionState, attempt_s: float | None, *, asleep: bool) -> float | None:
+    """The wake time of a session that stands like this.
+
+    Args:
+        attempt_s: when its open turn may go on; None at once.
+        asleep: its open turn goes on when an input comes, and not before.
+    """
+    turn = state.turn
+    told_s = min((one.at_s for one in state.untold), default=None)
+    if turn is None:
+        if state.queue:
+            return 0.0  # it is in no inbox any more: without this nothing would wake its session
+        return _first(told_s, *(one.due_s for one in state.schedules.values()))
+    if turn.parked is not None or asleep:
+        return told_s
+    return _first(told_s, attempt_s) if turn.waits else attempt_s
+
+
+def _first(*times: float | None) -> float | None:
+    return min((time for time in times if time is not None), default=None)
