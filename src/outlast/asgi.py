@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from outlast.adapter import Agent, Gateway
 from outlast.errors import BadInput, NotFound, OutlastError, SessionErased, WorldUnavailable
+from outlast.notify import Notifier, notifier_of
 from outlast.opening import open_world
 from outlast.settings import read_settings
 from outlast.waker import Waker
@@ -49,6 +50,7 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
     world: Callable[[], AbstractAsyncContextManager[World]] = open_world,
     gateway: Callable[[], AbstractAsyncContextManager[Gateway]] | None = None,
     waker: Waker | None = None,
+    notifier: Notifier | None = None,
     data: Path | None = None,
 ) -> Route:
     """A route to mount in Starlette or FastAPI: `POST {"session": …}` advances one session, `POST {}` what is ready.
@@ -61,6 +63,7 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
         limit_s: seconds after which the process may be ended: everything is handed over before.
         world: opens the World, for each request anew.
         gateway: opens the gateway that agent programs need; a loop of one's own needs none.
+        notifier: told how the turns stand; by default as the settings have it.
         data: directory of homes, workspaces and locks; by default that of the settings.
     """
     named = {agent.name: agent for agent in agents}
@@ -75,8 +78,9 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
             asked = msgspec.json.decode(await _body(request) or b"{}", type=_Asked)
         except msgspec.MsgspecError as error:
             return _answer(400, {"error": f"The body is no request to advance: {error}"})
-        config = WorkerConfig(data or read_settings().data, only=asked.session or None)
         try:
+            told = notifier_of(read_settings()) if notifier is None else notifier
+            config = WorkerConfig(data or read_settings().data, only=asked.session or None, notifier=told)
             async with world() as whole:
                 store = whole.for_tenant(asked.tenant)
                 opened = nullcontext(cast("Gateway", None)) if gateway is None else gateway()

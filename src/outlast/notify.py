@@ -16,7 +16,8 @@ import httpx
 import msgspec
 
 from outlast.clock import Clock, SystemClock
-from outlast.errors import BadInput
+from outlast.errors import BadInput, BadSettings
+from outlast.settings import Settings
 from outlast.signing import sign
 
 TIMEOUT_S: Final = 10.0
@@ -139,6 +140,34 @@ class CommandNotifier:
             with anyio.CancelScope(shield=True):  # bounded: it is killed
                 await process.aclose()
         return "" if status == 0 else f"it ended with status {status}"
+
+
+def notifier_of(settings: Settings) -> Notifier | None:
+    """Who is told, as the settings have it; None: nobody.
+
+    Raises:
+        BadSettings: they do not fit together.
+    """
+    url, command, secret = settings.notify_url, settings.notify_command, settings.notify_secret
+    if url and command:
+        raise _unfit("notify_url", url, "notify_command is set as well, and only one of them can be")
+    if url and not secret:
+        raise _unfit("notify_url", url, "notify_secret is not set, which signs what is posted")
+    if url and not url.startswith(("http://", "https://")):
+        raise _unfit("notify_url", url, "it must begin with http:// or https://")
+    try:
+        if command:
+            return CommandNotifier(command, secret)
+        return HttpNotifier(url, secret) if url else None
+    except BadInput as error:
+        name = "notify_command" if command and not secret else "notify_secret"
+        raise _unfit(name, command if name == "notify_command" else "…", str(error).rstrip(".")) from None
+
+
+def _unfit(name: str, value: str, reason: str) -> BadSettings:
+    return BadSettings(
+        name=name, value=value, reason=reason, source="the environment or your own outlast.toml"
+    )
 
 
 def _words(command: str) -> list[str]:

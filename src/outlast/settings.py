@@ -1,8 +1,8 @@
 """The product's own settings: few, typed, each with a default that works.
 
 Read from the environment (`OUTLAST_*`), else from `outlast.toml` in the working directory, else from
-`outlast.toml` in the user's configuration directory. Where sessions, files and keys go, only the environment and the
-user's own file may say. `SETTINGS` is the table that the reference page shows.
+`outlast.toml` in the user's configuration directory. Where sessions, files and keys go, and who is told, only the
+environment and the user's own file may say. `SETTINGS` is the table that the reference page shows.
 """
 
 import os
@@ -29,6 +29,9 @@ class Settings:
     concurrency: int = 16
     drain_s: float = 30.0
     anthropic_base_url: str = ANTHROPIC
+    notify_url: str = ""
+    notify_command: str = ""
+    notify_secret: str = ""
     log_level: str = "warning"
 
     @property
@@ -50,6 +53,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     "concurrency": "How many sessions one worker advances at once.",
     "drain_s": "How long `outlast work` lets turns go on after SIGTERM before it hands them over.",
     "anthropic_base_url": "Where model requests in the Anthropic dialect go.",
+    "notify_url": "Who is told when a turn has ended, waits or is parked: each notice is posted there, signed.",
+    "notify_command": "In place of a URL, a command that is given each notice on its standard input.",
+    "notify_secret": "Signs what is told; needed with `notify_url`.",
     "log_level": "What is written to standard error: `debug`, `info`, `warning`, `error`.",
 }
 
@@ -58,8 +64,11 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "concurrency": (1, 1000),
     "drain_s": (0.0, 86400.0),
 }
-_OWNERS: Final = frozenset({"world", "data_dir", "anthropic_base_url"})
-"""Where sessions, files and keys go is the user's to say: a cloned repository may bring an `outlast.toml`."""
+_OWNERS: Final = frozenset(
+    {"world", "data_dir", "anthropic_base_url", "notify_url", "notify_command", "notify_secret"}
+)
+"""Where sessions, files and keys go, and what runs, is the user's to say: a cloned repository may bring an
+`outlast.toml`."""
 _LEVELS: Final = ("debug", "info", "warning", "error")
 _DEFAULTS: Final[Mapping[str, object]] = {field.name: field.default for field in fields(Settings)}
 

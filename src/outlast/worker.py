@@ -32,6 +32,7 @@ from outlast.fold import SessionState
 from outlast.gate import Gate, OpenGate
 from outlast.ids import new_id
 from outlast.logs import logger
+from outlast.notify import Notifier
 from outlast.records import FORMAT, AttemptOpened
 from outlast.world import Claim, Lease, Takeover, WorkerOffer, WorkerRow, World
 
@@ -64,6 +65,8 @@ class WorkerConfig:
     attempt's tree is supervised, and the worker's own death is noticed by its lease only."""
     clock: Clock = field(default_factory=SystemClock)
     gate: Gate = field(default_factory=OpenGate)
+    notifier: Notifier | None = None
+    """Told how the turns stand that this worker advances; None: nobody is."""
     only: str | None = None
     """Advance this session and no other."""
     name: str = ""
@@ -317,6 +320,7 @@ class Worker:
             kill_grace_s=config.kill_grace_s,
             term=self.term,
             stands=self._stands,
+            notifier=config.notifier,
         )
         log.info("claimed %s at fence %d (%s)", claim.lease.session, claim.lease.fence, claim.proof)
         await advancer.advance(claim, control)
@@ -343,11 +347,8 @@ class Worker:
     async def _pause(self) -> None:
         trouble = min(self._trouble, 10)  # a World that is full may be in trouble for days
         pause_s = POLL_S if self._swept and not trouble else min(POLL_S, 0.01 * 2**trouble)
-        try:
-            async with asyncio.timeout(pause_s):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+        with anyio.move_on_after(pause_s):
+            await self._wake.wait()
 
     async def _watch_the_clock(self) -> None:
         """Claim nothing in the reserve before the end, and hand everything over a moment before it."""

@@ -14,6 +14,7 @@ from outlast.engine.batch import Batcher
 from outlast.engine.turn import Advancer, Control
 from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate
+from outlast.notify import Notifier
 from outlast.records import FORMAT, AnyRecord, AttemptOpened
 from outlast.session import Session
 from outlast.tool import Tool
@@ -44,6 +45,7 @@ class Desk:
     world: World
     clock: Clock = field(default_factory=SystemClock)
     gate: Gate = field(default_factory=OpenGate)
+    notifier: Notifier | None = None
     name: str = "worker-1"
     dead: frozenset[str] = frozenset()
     claims: list[Claim] = field(default_factory=list[Claim])
@@ -68,7 +70,14 @@ class Desk:
         self.control = Control(claim.lease.session)
         batcher = Batcher(self.world)
         advancer = Advancer(
-            self.world, batcher, {agent.name: agent}, nowhere, self.gate, self.clock, kill_grace_s=0.0
+            self.world,
+            batcher,
+            {agent.name: agent},
+            nowhere,
+            self.gate,
+            self.clock,
+            kill_grace_s=0.0,
+            notifier=self.notifier,
         )
         try:
             await advancer.advance(claim, self.control)

@@ -20,7 +20,9 @@ from outlast.session import Session
 from outlast.world import Cursor
 
 TICK_S: Final = 0.25
-ENDINGS: Final = frozenset({"turn.settled", "turn.parked"})
+ENDINGS: Final = frozenset(
+    {"turn.settled", "turn.parked", "schedule.set", "schedule.came", "schedule.removed"}
+)
 
 
 class Sink(Protocol):

@@ -16,6 +16,7 @@ from outlast.cli.machine import machine_id
 from outlast.cli.options import Setup
 from outlast.cli.wishes import WorkerWish
 from outlast.ids import new_id
+from outlast.notify import notifier_of
 from outlast.worker import Worker, WorkerConfig, open_worker
 
 
@@ -30,6 +31,7 @@ async def serve(setup: Setup, wish: WorkerWish) -> int:
         concurrency=wish.concurrency or setup.settings.concurrency,
         supervision=wish.supervision,
         clock=setup.clock,
+        notifier=notifier_of(setup.settings),
         only=wish.only,
         name=new_id(wish.name or "worker"),  # a name that was used before would hold what its dead held
     )
