@@ -72,6 +72,8 @@ def _waits(head: SessionHead, alive: set[str], now_s: float, awaited: Sequence[A
         return f"waits until {moment(head.wake_at_s)}"
     if head.turn_open and not head.parked:
         return "waits for a worker: outlast work"
+    if not head.turn_open and not waiting and head.wake_at_s is not None and head.wake_at_s > now_s:
+        return f"wakes at {moment(head.wake_at_s)}"
     return f"{waiting} waiting for a worker: outlast work" if waiting else ""
 
 

@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "log": ("outlast.cli.look:log", "Print every record of a session."),
     "send": ("outlast.cli.act:send", "Send a session its next prompt."),
     "steer": ("outlast.cli.act:steer", "Tell the running turn something."),
+    "schedule": ("outlast.cli.schedule:schedule", "Send a session a prompt at a time, or again and again."),
     "signal": ("outlast.cli.rule:signal", "Tell a turn that what it waits for has happened."),
     "decide": ("outlast.cli.rule:decide", "Decide about a call in doubt, or answer a question."),
     "retry": ("outlast.cli.rule:retry", "Let a stuck or diverged turn go on."),

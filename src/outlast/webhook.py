@@ -1,0 +1,168 @@
+"""A route by which other programs send a session a prompt or a signal.
+
+    from outlast.webhook import signed, webhook_route
+
+    app = Starlette(routes=[webhook_route(signed(SECRET)), …])
+
+It is durable before it is answered, and the same delivery again is the same input: senders may repeat as they like.
+What is not signed changes nothing and learns nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from outlast.clock import Clock, SystemClock
+from outlast.errors import (
+    BadInput,
+    InputConflict,
+    NotFound,
+    OutlastError,
+    Refused,
+    SessionErased,
+    WorldUnavailable,
+)
+from outlast.opening import open_world
+from outlast.session import Session
+from outlast.signing import ID, sign, verify
+from outlast.waker import Waker
+from outlast.world import World
+
+BODY_BYTES: Final = 1024 * 1024
+_ID_CHARS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What a program sends: a prompt, or a signal with its value."""
+
+    id: str
+    """The sender's own: the same for each time that the same is sent."""
+    session: str
+    prompt: str = ""
+    signal: str = ""
+    value: Any = None
+
+
+Receive: TypeAlias = Callable[[Mapping[str, str], bytes, float], Delivery]
+"""Reads a delivery in headers (by lower-case name), body and the time. Raises `Refused` if it does not come from whom
+it should, `BadInput` if it is none."""
+
+
+class _Body(msgspec.Struct, forbid_unknown_fields=True):
+    session: str
+    prompt: str = ""
+    signal: str = ""
+    value: Any = None
+
+
+def signed(secret: str) -> Receive:
+    """Takes `{"session": …, "signal": …, "value": …}` or `{"session": …, "prompt": …}`, signed by Standard Webhooks.
+
+    Raises:
+        BadInput: the secret is none.
+    """
+    sign(secret, "", b"", 0.0)
+
+    def receive(headers: Mapping[str, str], body: bytes, now_s: float) -> Delivery:
+        fault = verify(secret, headers, body, now_s)
+        if fault:
+            raise Refused(detail=fault)
+        try:
+            said = msgspec.json.decode(body, type=_Body)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise BadInput(detail=f"The body is no delivery: {error}.") from None
+        return Delivery(headers[ID], said.session, said.prompt, said.signal, said.value)
+
+    return receive
+
+
+def webhook_route(
+    receive: Receive,
+    *,
+    path: str = "/outlast/input",
+    tenant: str = "default",
+    world: Callable[[], AbstractAsyncContextManager[World]] = open_world,
+    waker: Waker | None = None,
+    clock: Clock | None = None,
+) -> Route:
+    """A route to mount in Starlette or FastAPI. It answers 202 and the id of the input once that is durable.
+
+    401: it is not signed as it should be. 400: it is no delivery. 404: there is no such session. 409: the id came
+    before with another content. 413: it is longer than a megabyte. 503: the World is away; the sender tries again.
+
+    Args:
+        receive: checks and reads a delivery; `signed` for one.
+        tenant: whose sessions are reached, and nobody else's.
+        world: opens the World, for each request anew.
+        waker: woken with each delivery, where no worker is resident.
+    """
+    watch = clock or SystemClock()
+
+    async def take(request: Request) -> Response:
+        body = await _body(request)
+        if body is None:
+            return _answer(413, {"error": f"The body is longer than {BODY_BYTES} bytes."})
+        try:
+            delivery = receive(dict(request.headers), body, watch.now())
+            _check(delivery)
+            async with world() as whole:
+                taken = await _put(whole.for_tenant(tenant), delivery)
+            if waker is not None:
+                await waker.wake(tenant, delivery.session)
+        except OutlastError as error:
+            return _answer(_status(error), {"error": str(error)})
+        return _answer(202, {"input": taken})
+
+    return Route(path, take, methods=["POST"])
+
+
+def _check(delivery: Delivery) -> None:
+    if not 0 < len(delivery.id) <= _ID_CHARS:
+        raise BadInput(detail=f"A delivery needs an id of 1 to {_ID_CHARS} characters.")
+    if bool(delivery.prompt) == bool(delivery.signal):
+        raise BadInput(detail="A delivery is a prompt or a signal: one of the two.")
+
+
+async def _put(world: World, delivery: Delivery) -> str:
+    session = await Session.find(world, delivery.session)
+    input_id = f"hook-{delivery.id}"
+    if delivery.signal:
+        return await session.signal(delivery.signal, delivery.value, id=input_id)
+    return (await session.send(delivery.prompt, id=input_id)).input
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body; None of one that is too long, which is not read to its end."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BODY_BYTES:
+            return None
+    return bytes(body)
+
+
+def _status(error: OutlastError) -> int:
+    match error:
+        case NotFound() | SessionErased():
+            return 404
+        case InputConflict():
+            return 409
+        case BadInput():
+            return 400
+        case Refused():
+            return 401
+        case WorldUnavailable():
+            return 503
+        case _:
+            return 500
+
+
+def _answer(status: int, value: object) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
