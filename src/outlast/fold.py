@@ -364,7 +364,7 @@ def _turn_settled(state: SessionState, record: TurnSettled) -> None:
     turn = _turn(state, record.turn)
     _check(state, not turn.open_calls(), f"turn {record.turn} is settled with calls open")
     state.usage = state.usage + turn.usage
-    state.last, state.began_s = record, turn.at_s
+    state.last = record
     state.talk = _talk(turn) or state.talk
     state.cut = None if record.status == "done" else turn
     state.turn = None

@@ -93,7 +93,7 @@ def _why_not(state: SessionState, schedule: ScheduleState, due_s: float, now_s: 
     kept, last = schedule.set, state.last
     if any(prompt.input.rpartition("@")[0] == kept.name for prompt in state.queue):
         return "one waits already"
-    beside = state.turn is not None or (last is not None and state.began_s <= due_s <= last.at_s)
+    beside = state.turn is not None or (last is not None and 0.0 < last.began_s <= due_s <= last.at_s)
     if beside:
         return "a turn was open" if kept.overlap == "skip" else ""
     return "it was missed" if kept.missed == "skip" and now_s - due_s > LATE_S else ""

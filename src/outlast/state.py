@@ -194,8 +194,6 @@ class SessionState(msgspec.Struct):
     """What somebody outside is still to be told, oldest first."""
     schedules: dict[str, ScheduleState] = {}
     """By name."""
-    began_s: float = 0.0
-    """When the newest settled turn was opened."""
     shown: bool = False
     """Deltas were ever published: there may be some to drop."""
     held: list[str] = []

@@ -9,6 +9,7 @@ from outlast.codec import ModelRequest
 from outlast.fold import AttemptState, CallState, FileState, SessionState, TalkState, TurnState
 from outlast.records import AnyInput, AnyRecord, Payload, Usage
 from outlast.records.events import LiveDelta
+from outlast.state import NoticeState, ScheduleState
 
 STATES: tuple[type[msgspec.Struct], ...] = (
     SessionState,
@@ -17,6 +18,8 @@ STATES: tuple[type[msgspec.Struct], ...] = (
     AttemptState,
     FileState,
     TalkState,
+    NoticeState,
+    ScheduleState,
 )
 """What a snapshot holds."""
 STORED: tuple[type[msgspec.Struct], ...] = (

@@ -88,6 +88,7 @@ def _state(state: SessionState, history: History) -> dict[str, Any]:
     signals = [[signal.input, signal.name, _value(signal.value, history)] for signal in state.signals]
     return {
         **({"signals": signals} if signals else {}),  # not in what was written before there were any
+        **_agenda(state, history),
         "opened": msgspec.to_builtins(state.opened),
         "seq": state.seq,
         "fence": state.fence,
@@ -107,6 +108,20 @@ def _state(state: SessionState, history: History) -> dict[str, Any]:
             for name, file in state.files.items()
         },
         "turn": None if state.turn is None else _turn(state.turn, history),
+    }
+
+
+def _agenda(state: SessionState, history: History) -> dict[str, Any]:
+    """What it does by itself; not in what was written before it did anything."""
+    if state.next_notice == 1 and not state.schedules:
+        return {}
+    return {
+        "next_notice": state.next_notice,
+        "untold": [[one.due.number, one.due.event, one.tries, one.at_s] for one in state.untold],
+        "schedules": {
+            name: [one.due_s, _value(one.set.prompt, history)] for name, one in state.schedules.items()
+        },
+        "noticed": [] if state.turn is None else state.turn.noticed,
     }
 
 

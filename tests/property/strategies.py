@@ -22,8 +22,12 @@ from outlast.records import (
     Decided,
     InputDropped,
     Mirrored,
+    NoticeDue,
+    NoticeTried,
     Payload,
     PromptQueued,
+    ScheduleCame,
+    Scheduled,
     SessionOpened,
     SignalKept,
     SteerTaken,
@@ -31,6 +35,7 @@ from outlast.records import (
     TurnParked,
     TurnReleased,
     TurnSettled,
+    Unscheduled,
     Usage,
     Verdict,
 )
@@ -151,6 +156,10 @@ class LogMaker:
     """Signals and decisions that came."""
     signals: list[str] = field(default_factory=list[str])
     """Inputs of those that wait."""
+    notices: int = 0
+    untold: list[int] = field(default_factory=list[int])
+    plans: list[str] = field(default_factory=list[str])
+    """Schedules that stand."""
     lines: dict[str, int] = field(default_factory=dict[str, int])
     fence: int = 0
 
@@ -172,6 +181,7 @@ class LogMaker:
     def step(self) -> None:
         """Write one thing that may come next."""
         anytime = [self.queue_prompt, self.drop, self.mirror, self.take_over, self.keep_signal]
+        anytime += [self.owe, self.plan]
         in_turn = [self.intent, self.intent, self.steer, self.park, self.settle, self.end_attempt]
         with_call = [self.outcome, self.outcome, self.start, self.retract, self.verdict, self.decide]
         choices: list[Callable[[], None]] = [*anytime]
@@ -269,6 +279,34 @@ class LogMaker:
         self.signals.append(f"signal-{self.said}")
         self.put(
             SignalKept(self.signals[-1], self.draw(st.sampled_from(["ci", "paid"])), self.draw(some_payloads))
+        )
+
+    def owe(self) -> None:
+        """Somebody is to be told, or was, or could not be."""
+        if not self.untold or self.draw(st.booleans()):
+            self.notices += 1
+            self.untold.append(self.notices)
+            self.put(NoticeDue(self.notices, max(1, self.turn), "settled", calls=(self.call,)))
+            return
+        number = self.draw(st.sampled_from(self.untold))
+        ok, again_s = self.draw(st.booleans()), self.draw(st.sampled_from([0.0, 5.0]))
+        if ok or not again_s:
+            self.untold.remove(number)
+        self.put(NoticeTried(number, ok=ok, again_at_s=again_s))
+
+    def plan(self) -> None:
+        """A schedule is set, comes, or is removed."""
+        name = self.draw(st.sampled_from(["nightly", "hourly"]))
+        what = self.draw(st.sampled_from(["set", "comes", "ends", "removed"]))
+        if name not in self.plans or what == "set":
+            self.plans = [*{*self.plans, name}]
+            self.put(Scheduled(name, "in-plan", self.draw(some_payloads), 60.0, every_s=60.0))
+            return
+        if what != "comes":
+            self.plans.remove(name)
+        removed = Unscheduled(name, "in-plan")
+        self.put(
+            removed if what == "removed" else ScheduleCame(name, 60.0, 120.0 if what == "comes" else 0.0)
         )
 
     def decide(self) -> None:

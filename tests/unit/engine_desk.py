@@ -45,11 +45,11 @@ class Desk:
     world: World
     clock: Clock = field(default_factory=SystemClock)
     gate: Gate = field(default_factory=OpenGate)
-    notifier: Notifier | None = None
     name: str = "worker-1"
     dead: frozenset[str] = frozenset()
     claims: list[Claim] = field(default_factory=list[Claim])
     control: Control = field(default_factory=Control)
+    notifier: Notifier | None = None
 
     async def work(self, agent: Agent) -> None:
         """Go on until nothing is ready."""

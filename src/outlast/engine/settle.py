@@ -25,9 +25,13 @@ def closing_records(
     """
     outcomes = [_close(state, end, packer, clock) for state in turn.open_calls()]
     if end is None:
-        return [*outcomes, TurnSettled(turn.turn, "cancelled", usage=turn.usage, at_s=clock.now())]
+        return [
+            *outcomes,
+            TurnSettled(turn.turn, "cancelled", usage=turn.usage, at_s=clock.now(), began_s=turn.at_s),
+        ]
     result, error = _result(end, packer)
-    return [*outcomes, TurnSettled(turn.turn, end.status, result, as_unicode(error), turn.usage, clock.now())]
+    text = as_unicode(error)
+    return [*outcomes, TurnSettled(turn.turn, end.status, result, text, turn.usage, clock.now(), turn.at_s)]
 
 
 def _result(end: TurnResult, packer: Packer) -> tuple[Payload, str]:

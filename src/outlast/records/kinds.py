@@ -264,6 +264,8 @@ class TurnSettled(Record, frozen=True, tag="turn_settled"):
     usage: Usage | None = None
     """Of all its model calls, void answers included."""
     at_s: float = 0.0
+    began_s: float = 0.0
+    """When it was opened."""
 
 
 class NoticeDue(Record, frozen=True, tag="notice_due"):
