@@ -5,7 +5,7 @@ during the recovery: a place where a crash matters and that has no point is a bu
 """
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Point(StrEnum):
@@ -55,6 +55,10 @@ class Point(StrEnum):
     """Somebody was told, or could not be; the log does not know."""
     RELEASED = "released"
     """The lease is given back; the worker has not looked for more work."""
+
+
+OF_TELLING: Final = frozenset({Point.BEFORE_TELLING, Point.AFTER_TELLING})
+"""Crossed only by workers that notify somebody."""
 
 
 class Gate(Protocol):
