@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import date
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -14,6 +15,7 @@ from outlast.adapter import (
     Attempt,
     Budget,
     Deny,
+    Gateway,
     Let,
     ModelAsk,
     Resolved,
@@ -26,16 +28,18 @@ from outlast.adapter import (
 from outlast.adapters.python import IO, Loop
 from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.clock import ManualClock
+from outlast.engine.budget import cut_off
 from outlast.errors import BadInput, ToolError
 from outlast.gate import Point
 from outlast.model import Message, user
 from outlast.offers import ASK, WAIT
-from outlast.records import CallStarted, PromptQueued
+from outlast.records import CallIntent, CallStarted, PromptQueued
 from outlast.rules import Rule, ask, deny
 from outlast.session import Session
-from outlast.state import TurnState
+from outlast.state import CallState, TurnState
 from outlast.testing.faults import AroundWorld
 from outlast.tool import Tool, ToolIO, tool
+from outlast.worker import WorkerConfig, open_worker
 from outlast.world import World
 from outlast.worlds.memory import MemoryStore, open_memory
 from tests.unit.engine_desk import Desk, call, opened, records, say, until
@@ -421,3 +425,39 @@ async def test_many_calls_cost_no_more_each(world: World, clock: ManualClock) ->
         await desk.work(agent)
     assert (await session.result(1)).status == "done"
     assert looked["open_calls"] < 20
+
+
+async def test_a_name_that_no_signal_can_have_is_not_waited_for(world: World, clock: ManualClock) -> None:
+    async def run(io: IO, prompt: str) -> object:
+        return await io.wait_for("x" * 10_000)
+
+    agents = [
+        Agent("tester", Loop(run)),
+        Agent("tester", Scripted(script=[say("I wait", call(WAIT, signal="x" * 10_000))])),
+        Agent("tester", Scripted(script=[say("I wait", call(WAIT, signal="ci", note="x" * 10_000))])),
+    ]
+    for number, agent in enumerate(agents, 1):
+        session = await opened(world, agent, f"s-{number}")
+        await Desk(world, clock).work(agent)
+        assert (await session.state()).turn is None
+
+
+async def test_a_session_that_another_worker_carries_is_not_to_be_gone_on_with_at_once(
+    tmp_path: Path,
+) -> None:
+    """Else whoever is woken wakes the next, and that one the next, for as long as the first one works."""
+    agent = Agent("tester", Scripted(script=[say("hello")]))
+    async with open_memory() as world:
+        session = await opened(world, agent)
+        assert await Desk(world).claim(agent) is not None
+        config = WorkerConfig(tmp_path)
+        async with open_worker(world, {"tester": agent}, cast("Gateway", None), config) as worker:
+            left = await worker.advance(session.id, limit_s=5.0)
+        assert not left.again
+
+
+def test_a_call_that_pauses_before_its_next_try_is_not_cut_off() -> None:
+    intent = CallIntent(1, 1, "main", 0, "tool", "pay")
+    assert cut_off(CallState(intent, opened=3), 3)
+    assert not cut_off(CallState(intent, opened=3, tries=1), 3)
+    assert cut_off(CallState(intent, opened=3, started=3, tries=1), 3)

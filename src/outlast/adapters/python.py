@@ -36,6 +36,7 @@ from outlast.errors import (
 from outlast.gate import Point
 from outlast.groups import leaves
 from outlast.model import Answer, Message, Model, Request, answer_json, billed, model_ask, read_answer
+from outlast.offers import SIGNAL_LIMIT
 from outlast.recovery import Abilities
 from outlast.tool import Tool, result_text
 
@@ -107,7 +108,12 @@ class IO(Place):
 
         Raises:
             NothingCame: the time was over first.
+            BadInput: the name is longer than any signal's (`outlast.offers.SIGNAL_LIMIT`).
         """
+        if len(signal) > SIGNAL_LIMIT:
+            raise BadInput(
+                detail=f"The name of a signal has up to {SIGNAL_LIMIT} characters, not {len(signal)}."
+            )
         ended = await self._wait(WaitAsk("signal", {"signal": signal}, timeout_s))
         if ended.status != "ok":
             raise NothingCame(what=f"the signal {signal!r}", time=f"{timeout_s or 0.0:g} s")
