@@ -89,7 +89,7 @@ class MemorySteers:
         for steer in self.there:
             yield steer
 
-    def carried(self, input_id: str) -> None:
+    def carried(self, input_id: str, lane: str = "") -> None:
         self.taken.append(input_id)
 
 
