@@ -11,7 +11,6 @@ from typing import Final
 
 import anyio
 import anyio.to_thread
-import msgspec
 
 from outlast.adapter import Agent, Gateway
 from outlast.clock import Clock, SystemClock
@@ -25,7 +24,7 @@ from outlast.engine.peers import Peers, forget_locks, retire
 from outlast.engine.pidns import can_use_pid_namespace
 from outlast.engine.places import is_ours, make_places, places_of
 from outlast.engine.proof import Holder, host_id
-from outlast.engine.term import Term
+from outlast.engine.term import Advanced, Term
 from outlast.engine.turn import KILL_GRACE_S, Advancer, Control
 from outlast.errors import WorldUnavailable
 from outlast.fold import SessionState
@@ -75,17 +74,6 @@ class WorkerConfig:
     @property
     def locks(self) -> Path:
         return self.data / "locks"
-
-
-class Advanced(msgspec.Struct, frozen=True):
-    """How far a worker came in its time."""
-
-    again: bool
-    """There is more to do at once, and nobody else is at it."""
-    wake_at_s: float | None
-    """Unix time at which there will be more to do; None when only an input can bring it about."""
-    status: str
-    """How the session stands, in short."""
 
 
 class Worker:
@@ -166,7 +154,7 @@ class Worker:
 
     async def advance(
         self, session: str | None = None, *, limit_s: float | None = None, reserve_s: float | None = None
-    ) -> "Advanced":
+    ) -> Advanced:
         """Carry one session, or whatever is ready, as far as the time allows; the last thing that this worker does.
 
         Args:
@@ -355,8 +343,9 @@ class Worker:
         while (left_s := self.term.left_s) is None or left_s > self.term.last_s:
             if self.term.closing:
                 self.drain()
-            rest_s = CLOCK_S if left_s is None else left_s - self.term.last_s
-            await asyncio.sleep(min(CLOCK_S, max(0.001, rest_s)))
+            await asyncio.sleep(
+                CLOCK_S if left_s is None else min(CLOCK_S, max(0.001, left_s - self.term.last_s))
+            )
         self.hand_over()
 
     async def _hear(self) -> None:

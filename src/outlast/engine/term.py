@@ -11,6 +11,8 @@ Invariants, for a worker that has such a time:
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from outlast.clock import Clock
 
 RESERVE_S: Final = 30.0
@@ -60,3 +62,14 @@ class Term:
         if left_s is None or left_s > self.reserve_s:
             return True
         return needs_s is not None and needs_s <= left_s - self.last_s
+
+
+class Advanced(msgspec.Struct, frozen=True):
+    """How far a worker came in its time."""
+
+    again: bool
+    """There is more to do at once, and nobody else is at it."""
+    wake_at_s: float | None
+    """Unix time at which there will be more to do; None when only an input can bring it about."""
+    status: str
+    """How the session stands, in short."""
