@@ -87,8 +87,8 @@ fix: setup  ## format and repair what can be repaired
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format --quiet .
 
-bench: setup  ## print the table of measurements and write benchmarks/latest.json
-	@$(PY) -m benchmarks $(FLAGS)
+bench: setup  ## print the table of measurements and write benchmarks/latest.json (WORLD=postgres for that and its peers)
+	@$(PY) -m benchmarks $(if $(WORLD),--world $(WORLD)) $(ARGS)
 
 soak: setup  ## N seeded kills over Claude Code turns
 	@$(PY) -m tests.soak --n $(N) $(FLAGS)

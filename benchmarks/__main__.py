@@ -5,6 +5,7 @@ import gc
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from benchmarks.frame import Bench, Measure, Row
 from benchmarks.machine import facts
 from benchmarks.measures import MEASURES
 from benchmarks.report import keep, show
+from benchmarks.standing import standing
 
 LATEST = Path(__file__).with_name("latest.json")
 NAMES = [measure.name for measure in MEASURES]
@@ -22,7 +24,13 @@ NAMES = [measure.name for measure in MEASURES]
 @click.command()
 @click.option("--only", multiple=True, type=click.Choice(NAMES), help="This measurement; may be given again.")
 @click.option("--quick", is_flag=True, help="Fewer repeats: for a look, not for a figure; latest.json stays.")
-@click.option("--world", type=click.Choice(["sqlite", "memory"]), default="sqlite", show_default=True)
+@click.option(
+    "--world",
+    type=click.Choice(["sqlite", "postgres", "memory"]),
+    default="sqlite",
+    show_default=True,
+    help="`postgres` starts a server of its own on the disk that is measured.",
+)
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
@@ -33,33 +41,35 @@ NAMES = [measure.name for measure in MEASURES]
 def main(only: tuple[str, ...], directory: Path, world: str, *, quick: bool) -> None:
     """Measure outlast on this machine; exit 1 when a measurement failed to run. A missed target is no failure."""
     directory.mkdir(parents=True, exist_ok=True)
-    machine = facts(directory.resolve())
+    directory = directory.resolve()
     chosen = [
         measure for measure in MEASURES if (not only or measure.name in only) and world in measure.worlds
     ]
     rows: list[Row] = []
     failed: list[str] = []
-    for measure in chosen:
-        began = time.monotonic()
-        try:
-            rows += _run(measure, directory.resolve(), world, quick=quick)
-        except Exception as error:  # noqa: BLE001 - told below, and the other measurements go on
-            failed.append(f"{measure.name}: {type(error).__name__}: {error}")
-        click.echo(f"{measure.name}: {time.monotonic() - began:.0f} s", err=True)
+    with standing(world, directory) as server:
+        machine = facts(directory, server)
+        for measure in chosen:
+            began = time.monotonic()
+            try:
+                rows += _run(measure, Bench(directory, world, quick, server))
+            except Exception as error:  # noqa: BLE001 - told below, and the other measurements go on
+                failed.append(f"{measure.name}: {type(error).__name__}: {error}")
+            click.echo(f"{measure.name}: {time.monotonic() - began:.0f} s", err=True)
     show(rows, machine, Console(width=None if sys.stdout.isatty() else 230))
     if not quick:
-        keep(rows, LATEST, beside=bool(only) or bool(failed))
+        keep(rows, LATEST, world, beside=bool(only) or bool(failed))
     for text in failed:
         click.echo(f"FAILED {text}", err=True)
     sys.exit(1 if failed else 0)
 
 
-def _run(measure: Measure, directory: Path, world: str, *, quick: bool) -> list[Row]:
+def _run(measure: Measure, bench: Bench) -> list[Row]:
     with tempfile.TemporaryDirectory(
-        prefix=f"{measure.name}-", dir=directory, ignore_cleanup_errors=True
+        prefix=f"{measure.name}-", dir=bench.directory, ignore_cleanup_errors=True
     ) as fresh:
         gc.collect()
-        return list(asyncio.run(_measured(measure, Bench(Path(fresh), world, quick))))
+        return list(asyncio.run(_measured(measure, replace(bench, directory=Path(fresh)))))
 
 
 async def _measured(measure: Measure, bench: Bench) -> list[Row]:

@@ -1,9 +1,10 @@
 """What every measurement is given, and the row that it gives back."""
 
+import re
 import statistics
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outlast.opening import open_world
@@ -41,6 +42,8 @@ class Bench:
     """Empty, on the disk that is measured; of one measurement only."""
     world: str
     quick: bool
+    server: str = ""
+    """Where the Postgres is that a run on `postgres` is given; empty in others."""
 
     def times(self, usual: int, quick: int) -> int:
         """How often something is repeated in this run."""
@@ -54,7 +57,20 @@ class Bench:
     @property
     def url(self) -> str:
         """Of the World that is measured."""
+        if self.world == "postgres":
+            return f"{self.server}?schema={self.schema}"
         return "memory:" if self.world == "memory" else f"{self.world}:{self.file}"
+
+    @property
+    def schema(self) -> str:
+        """Of this measurement only, as its directory is."""
+        return "s_" + re.sub(r"[^a-z0-9]", "_", "_".join(self.directory.parts[-2:]).lower())[-46:]
+
+    def below(self, name: str) -> "Bench":
+        """A place of its own for a part of the measurement: another directory, and with it an empty World."""
+        there = replace(self, directory=self.directory / name)
+        there.directory.mkdir()
+        return there
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[World]:

@@ -1,9 +1,10 @@
 """Turns of the scripted adapter, carried by a worker in this process, and the moments of their calls."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from benchmarks.frame import Bench
 from outlast.adapter import Agent, Attempt, Gateway, TurnResult
@@ -28,13 +29,17 @@ class Moments:
         return [after - before for before, after in zip(self.began, self.began[1:], strict=False)]
 
 
-def returning(result: Callable[[], str], policy: Policy, moments: Moments | None = None) -> Tool:
-    """A tool `work` that returns a text at once."""
+Result: TypeAlias = Callable[[], str | Awaitable[str]]
+
+
+def returning(result: Result, policy: Policy, moments: Moments | None = None) -> Tool:
+    """A tool `work` that returns a text at once, or as soon as it is there."""
 
     async def work(io: ToolIO) -> str:  # noqa: ARG001 - every tool is given io
         if moments is not None:
             moments.began.append(time.perf_counter())
-        return result()
+        text = result()
+        return text if isinstance(text, str) else await text
 
     return tool(replay=policy)(work)
 

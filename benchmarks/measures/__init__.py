@@ -11,25 +11,30 @@ from benchmarks.measures.idle import idle
 from benchmarks.measures.imports import imports
 from benchmarks.measures.kill import kill
 from benchmarks.measures.kill_claude_code import kill_claude_code
+from benchmarks.measures.replay import replay, replay_many
 from benchmarks.measures.restart import restart
 from benchmarks.measures.stored import stored
 from benchmarks.measures.throughput import throughput
 from benchmarks.measures.watcher import watcher
 
 ON_DISK: Final = frozenset({"sqlite"})
+KEPT: Final = frozenset({"sqlite", "postgres"})
+EVERY: Final = frozenset({"sqlite", "postgres", "memory"})
 
 MEASURES: Final = (
-    Measure("safe", safe),
-    Measure("never", never),
-    Measure("throughput", throughput),
-    Measure("stored", stored, ON_DISK),
-    Measure("conversation", conversation, ON_DISK),
+    Measure("safe", safe, EVERY),
+    Measure("never", never, EVERY),
+    Measure("throughput", throughput, EVERY),
+    Measure("stored", stored, KEPT),
+    Measure("conversation", conversation, KEPT),
     Measure("gateway", gateway),
-    Measure("watcher", watcher, ON_DISK),
-    Measure("kill", kill, ON_DISK),
+    Measure("watcher", watcher, KEPT),
+    Measure("kill", kill, KEPT),
     Measure("kill-claude-code", kill_claude_code, ON_DISK),
-    Measure("restart", restart, ON_DISK),
+    Measure("restart", restart, KEPT),
+    Measure("replay", replay, KEPT),
+    Measure("replay-many", replay_many, KEPT),
     Measure("claude-code-bytes", claude_code_bytes, ON_DISK),
-    Measure("idle", idle, ON_DISK),
+    Measure("idle", idle, KEPT),
     Measure("import", imports),
 )

@@ -166,9 +166,9 @@ def _programs(base: Path) -> Path:
 
 
 @contextmanager
-def postgres_server() -> Generator[PostgresServer]:
-    """A fresh server that runs until the context ends."""
-    with TemporaryDirectory(prefix="outlast-postgres-", ignore_cleanup_errors=True) as directory:
+def postgres_server(below: Path | None = None) -> Generator[PostgresServer]:
+    """A fresh server that runs until the context ends; its data lie `below` a directory, or where temporary files do."""
+    with TemporaryDirectory(prefix="outlast-postgres-", dir=below, ignore_cleanup_errors=True) as directory:
         Path(directory).chmod(0o755)
         base = Path(directory) / "server"
         base.mkdir()
