@@ -11,6 +11,7 @@ from benchmarks.measures.idle import idle
 from benchmarks.measures.imports import imports
 from benchmarks.measures.kill import kill
 from benchmarks.measures.kill_claude_code import kill_claude_code
+from benchmarks.measures.peers import peers
 from benchmarks.measures.replay import replay, replay_many
 from benchmarks.measures.restart import restart
 from benchmarks.measures.stored import stored
@@ -19,11 +20,13 @@ from benchmarks.measures.watcher import watcher
 
 ON_DISK: Final = frozenset({"sqlite"})
 KEPT: Final = frozenset({"sqlite", "postgres"})
+SERVED: Final = frozenset({"postgres"})
 EVERY: Final = frozenset({"sqlite", "postgres", "memory"})
 
 MEASURES: Final = (
     Measure("safe", safe, EVERY),
     Measure("never", never, EVERY),
+    Measure("peers", peers, SERVED),
     Measure("throughput", throughput, EVERY),
     Measure("stored", stored, KEPT),
     Measure("conversation", conversation, KEPT),
