@@ -51,9 +51,7 @@ def keep(rows: Sequence[Row], file: Path, world: str, *, beside: bool) -> None:
     there: dict[tuple[str, str], dict[str, object]] = {}
     if file.exists():
         old: list[dict[str, object]] = json.loads(file.read_text(encoding="utf-8"))
-        there = {
-            (str(row["name"]), str(row["world"])): row for row in old if beside or row["world"] != world
-        }
+        there = {(str(row["name"]), str(row["world"])): row for row in old if beside or row["world"] != world}
     lines = [json.dumps(row, ensure_ascii=False) for row in {**there, **fresh}.values()]
     file.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 

@@ -14,8 +14,10 @@ from benchmarks.measures.kill_claude_code import kill_claude_code
 from benchmarks.measures.peers import peers
 from benchmarks.measures.replay import replay, replay_many
 from benchmarks.measures.restart import restart
+from benchmarks.measures.scaling import scaling
 from benchmarks.measures.stored import stored
 from benchmarks.measures.throughput import throughput
+from benchmarks.measures.wal import wal
 from benchmarks.measures.watcher import watcher
 
 ON_DISK: Final = frozenset({"sqlite"})
@@ -28,7 +30,9 @@ MEASURES: Final = (
     Measure("never", never, EVERY),
     Measure("peers", peers, SERVED),
     Measure("throughput", throughput, EVERY),
+    Measure("scaling", scaling, SERVED),
     Measure("stored", stored, KEPT),
+    Measure("wal", wal, SERVED),
     Measure("conversation", conversation, KEPT),
     Measure("gateway", gateway),
     Measure("watcher", watcher, KEPT),

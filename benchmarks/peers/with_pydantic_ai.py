@@ -1,7 +1,7 @@
 """pydantic-ai with its DBOS integration: an agent whose model asks for a tool again and again.
 
-Promised per step, which is a model call or a call of the tool (which must itself be a DBOS step): what DBOS promises. Two
-steps lie between two calls of the tool, an answer and a result of 4 KB, hence half of that time is told; the library's
+Promised per step, which is a model call or a call of the tool (which must itself be a DBOS step): what DBOS promises.
+Two steps lie between two calls of the tool, an answer and a result of 4 KB, hence half of that time is told; the library's
 own work around a call, which a bare DBOS step does not have, is in it.
 """
 
@@ -29,7 +29,7 @@ DBOS(
 )
 
 
-def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:  # noqa: ARG001 - a model is given it
     """Ask for the tool until the prompt is fulfilled."""
     asked = sum(isinstance(message, ModelResponse) for message in messages)
     wanted = int(str(getattr(messages[0].parts[-1], "content", "0")))

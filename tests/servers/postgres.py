@@ -167,7 +167,7 @@ def _programs(base: Path) -> Path:
 
 @contextmanager
 def postgres_server(below: Path | None = None) -> Generator[PostgresServer]:
-    """A fresh server that runs until the context ends; its data lie `below` a directory, or where temporary files do."""
+    """A fresh server that runs until the context ends; its data lie `below` a directory, if one is named."""
     with TemporaryDirectory(prefix="outlast-postgres-", dir=below, ignore_cleanup_errors=True) as directory:
         Path(directory).chmod(0o755)
         base = Path(directory) / "server"
