@@ -14,7 +14,7 @@ from outlast.worlds.postgres.database import driver
 
 
 def facts(directory: Path, server: str = "") -> dict[str, str]:
-    """What a reader must know of this machine, and of the `server` if there is one: its figures mean nothing elsewhere."""
+    """What a reader must know of this machine, and of the `server` if there is one: figures mean nothing elsewhere."""
     load = " ".join(f"{load:.2f}" for load in os.getloadavg())
     store = (
         {"Postgres": asyncio.run(_server(server))}

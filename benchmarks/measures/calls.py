@@ -105,6 +105,6 @@ def _parts(over: float, loop: float, commits: int, rest: str) -> str:
     """Where the time goes, and what the ratio would be on a disk that takes a millisecond."""
     slow = (over + 1000 * commits) / (1000 * commits)
     return (
-        f"{over:.0f} µs more than the floor; {loop:.0f} µs of the call on the processor in the event loop's thread, the "
-        f"rest {rest}; where a commit takes 1 ms, that is a ratio of {slow:.2f}"
+        f"{over:.0f} µs more than the floor; {loop:.0f} µs of the call on the processor in the event loop's thread, "
+        f"the rest {rest}; where a commit takes 1 ms, that is a ratio of {slow:.2f}"
     )

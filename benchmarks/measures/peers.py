@@ -1,8 +1,8 @@
 """What a durable step costs with other libraries, on the same server, in the same run.
 
 Each peer does the same work by a script of `benchmarks/peers`, in an environment of its own below `.cache`, on a
-database of its own: a line of 200 steps that return 4 KB, and 32 lines of 20 at once. What a step promises differs: each
-script says it in its first lines. The floor, one durable insert of the same bytes, is taken before and after each.
+database of its own: a line of 200 steps that return 4 KB, and 32 lines of 20 at once. What a step promises differs:
+each script says it in its first lines. The floor, one durable insert of the same bytes, is taken before and after each.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """How soon a loop that has made many calls goes on in another worker.
 
-A loop of one's own makes calls, all of them finish, and it is stopped in the next. Then a fresh World and a fresh worker
-take the session over: claim, log, the function from its beginning with every call answered from the log, the open call
-run again. Measured from when the worker looks for work to when that call begins. The process is there already: what a
+A loop of one's own makes calls, all of them finish, and it is stopped in the next. Then a fresh World and a fresh
+worker take the session over: claim, log, the function from its beginning with every call answered from the
+log, the open call run again. Measured from when the worker looks for work to when that call begins. The process is there already: what a
 process costs to start, `restart` measures.
 """
 
@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import islice
 
 import anyio
@@ -77,7 +78,7 @@ class _Loop:
         if self._lanes == 1:
             await some(io, 0)
         else:
-            await io.gather(*[lambda lane, at=at: some(lane, at * each) for at in range(self._lanes)])
+            await io.gather(*[partial(some, first=at * each) for at in range(self._lanes)])
         return str(await io.tool("hold"))
 
 

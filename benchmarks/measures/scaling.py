@@ -1,8 +1,8 @@
 """What more worker processes bring: 32 sessions, each in the midst of a turn of `safe` calls with results of 4 KB.
 
-One, two or four `outlast work` processes share the sessions. Once all turns are under way, commits are counted over some
-seconds, by the number of each session's newest: a `safe` call is one commit. This process sleeps meanwhile. The store
-has its part of the same processors, so that twice the workers are never twice the calls on a machine with two.
+One, two or four `outlast work` processes share the sessions. Once all turns are under way, commits are counted over
+some seconds, by the number of each session's newest: a `safe` call is one commit. This process sleeps meanwhile. The
+store has its part of the same processors, so that twice the workers are never twice the calls on a machine with two.
 """
 
 import asyncio

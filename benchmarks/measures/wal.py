@@ -1,7 +1,8 @@
 """How many bytes of its log a Postgres writes for a call: what replicas and backups have to carry.
 
-A turn of calls with results of 4 KB that cannot be compressed; the server's own position in its log, before and after, over
-the number of calls: opening, claiming and settling the turn are in it. The floor is one bare insert of the same bytes.
+A turn of calls with results of 4 KB that cannot be compressed; the server's own position in its log, before and after,
+over the number of calls: opening, claiming and settling the turn are in it. The floor is one bare insert of
+the same bytes.
 """
 
 from collections.abc import Sequence

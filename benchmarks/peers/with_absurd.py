@@ -1,5 +1,5 @@
-"""Absurd: steps of a task; many of them in eight asynchronous workers of one process, each with a connection of its own,
-which is the fastest way found.
+"""Absurd: steps of a task; many of them in eight asynchronous workers of one process, each with a connection of its
+own, which is the fastest way found.
 
 Promised per step: its outcome is committed before the next begins, by a stored procedure that also extends the claim.
 Its beginning is not written down, so that after a crash a step that had begun runs again; one commit, after a look-up.
@@ -51,13 +51,14 @@ async def main() -> None:
         pace.sequence()
         spawned = [await client.spawn("flow", {"steps": STEPS}, queue="default") for _ in range(SESSIONS)]
         began_s = time.perf_counter()
-        working = [asyncio.ensure_future(each.start_worker(poll_interval=0.01)) for each in workers]
-        for task in spawned:
-            await client.await_task_result(task["task_id"])
-        pace.many(began_s)
-        for each in workers:
-            each.stop_worker()
-        await asyncio.gather(*working)
+        async with asyncio.TaskGroup() as tasks:
+            for each in workers:
+                tasks.create_task(each.start_worker(poll_interval=0.01))
+            for task in spawned:
+                await client.await_task_result(task["task_id"])
+            pace.many(began_s)
+            for each in workers:
+                each.stop_worker()
 
 
 asyncio.run(main())

@@ -1,8 +1,8 @@
 """LangGraph: a node that a graph runs again and again, AsyncPostgresSaver, durability="sync".
 
 Promised per step (a superstep): its checkpoint is committed before the next begins, in two commits (what the node
-wrote, then the checkpoint). Its beginning is not written down, and nobody notices a dead process: whoever holds the thread's
-id must call again. The 32 graphs share the saver's pool.
+wrote, then the checkpoint). Its beginning is not written down, and nobody notices a dead process:
+whoever holds the thread's id must call again. The 32 graphs share the saver's pool.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """pydantic-ai with its DBOS integration: an agent whose model asks for a tool again and again.
 
 Promised per step, which is a model call or a call of the tool (which must itself be a DBOS step): what DBOS promises.
-Two steps lie between two calls of the tool, an answer and a result of 4 KB, hence half of that time is told; the library's
-own work around a call, which a bare DBOS step does not have, is in it.
+Two steps lie between two calls of the tool, an answer and a result of 4 KB, hence half of that time is told; the
+library's own work around a call, which a bare DBOS step does not have, is in it.
 """
 
 import asyncio
