@@ -2,9 +2,8 @@
 
 A loop of one's own makes calls, all of them finish, and it is stopped in the next. Then a fresh World and a fresh
 worker take the session over: claim, log, the function from its beginning with every call answered from the
-log, the open call run again. Measured from when the worker looks for work to when that call begins. The
-process is there already: what a
-process costs to start, `restart` measures.
+log, the open call run again. Measured from when the worker looks for work to when that call begins. The process is
+there already: what one costs to start, `restart` measures.
 """
 
 import asyncio
