@@ -21,9 +21,10 @@ from outlast.records import (
     CallRetracted,
     CallStarted,
     Decided,
+    DocumentEdited,
+    EditRejected,
     InputDropped,
     Mirrored,
-    Payload,
     PromptQueued,
     SessionOpened,
     SignalKept,
@@ -37,7 +38,6 @@ from outlast.records import (
     Verdict,
 )
 from outlast.state import (
-    TALK_LIMIT,
     AttemptState,
     CallState,
     FileState,
@@ -45,6 +45,8 @@ from outlast.state import (
     SessionState,
     TalkState,
     TurnState,
+    own,
+    talk_of,
 )
 from outlast.world.commit import Commit, Header
 
@@ -159,13 +161,22 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:
             _of_call(state, record)
         case TurnOpened() | AttemptEnded() | TurnParked() | TurnReleased() | TurnSettled() | SteerTaken():
             _of_turn(state, record)
+        case DocumentEdited():
+            _edited(state, record)
         case _:
             _of_session(state, record)
 
 
 def _of_session(
     state: SessionState,
-    record: SessionOpened | AttemptOpened | PromptQueued | SignalKept | InputDropped | Mirrored | Snapshot,
+    record: SessionOpened
+    | AttemptOpened
+    | PromptQueued
+    | SignalKept
+    | EditRejected
+    | InputDropped
+    | Mirrored
+    | Snapshot,
 ) -> None:
     match record:
         case SessionOpened():
@@ -182,7 +193,7 @@ def _of_session(
             _mirrored(state, record)
         case Snapshot():
             _snapshot(state, record)
-        case InputDropped():
+        case InputDropped() | EditRejected():
             pass
 
 
@@ -280,7 +291,7 @@ def _outcome(state: SessionState, record: CallOutcome) -> None:
     if turn.attempts:
         turn.attempts[-1].settled += 1
     if record.status in {"in_doubt", "interrupted", "cancelled"} and call.intent.harness_id:
-        state.told[call.intent.harness_id] = _own(record.result)
+        state.told[call.intent.harness_id] = own(record.result)
     else:
         state.told.pop(call.intent.harness_id, None)  # the harness gave the id to another call
 
@@ -311,13 +322,18 @@ def _mirrored(state: SessionState, record: Mirrored) -> None:
             file.pieces.pop()
             file.counts.pop()
     if record.count:
-        file.pieces.append(_own(record.lines))
+        file.pieces.append(own(record.lines))
         file.counts.append(record.count)
 
 
-def _own(payload: Payload) -> Payload:
-    """The payload with a text of its own: what was decoded is a window on its whole commit, and would keep that."""
-    return payload if payload.ref else msgspec.structs.replace(payload, json=payload.json.copy())
+def _edited(state: SessionState, record: DocumentEdited) -> None:
+    following = state.version_of(record.name) + 1
+    _check(
+        state, record.version == following, f"{record.name} is edited to {record.version}, not {following}"
+    )
+    if record.call:
+        _open_call(state, record.call, 0 if state.turn is None else state.turn.turn)
+    state.edited(record, own(record.value))
 
 
 def _queued(state: SessionState, record: PromptQueued) -> None:
@@ -365,24 +381,9 @@ def _turn_settled(state: SessionState, record: TurnSettled) -> None:
     _check(state, not turn.open_calls(), f"turn {record.turn} is settled with calls open")
     state.usage = state.usage + turn.usage
     state.last = record
-    state.talk = _talk(turn) or state.talk
+    state.talk = talk_of(turn) or state.talk
     state.cut = None if record.status == "done" else turn
     state.turn = None
-
-
-def _talk(turn: TurnState) -> TalkState | None:
-    """Where the turn leaves the conversation of its loop; None if no model has answered in it."""
-    tools: list[CallState] = []
-    for call in reversed(turn.calls.values()):
-        intent, outcome = call.intent, call.outcome
-        if intent.kind == "tool" and not intent.harness_id:
-            tools.append(call)
-        if outcome is None or outcome.status != "ok" or (intent.kind, intent.lane) != ("model", "main"):
-            continue
-        if intent.runs_in != "worker":
-            return None  # a harness keeps its own conversation
-        return TalkState(turn.turn, _own(intent.arguments), _own(outcome.result), tools[::-1][:TALK_LIMIT])
-    return None
 
 
 def _snapshot(state: SessionState, record: Snapshot) -> None:

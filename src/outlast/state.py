@@ -11,6 +11,7 @@ from outlast.records import (
     CallIntent,
     CallOutcome,
     Decided,
+    DocumentEdited,
     NoticeDue,
     Payload,
     PromptQueued,
@@ -164,6 +165,15 @@ class ScheduleState(msgspec.Struct):
     """Unix time at which it comes next."""
 
 
+class DocumentState(msgspec.Struct, frozen=True):
+    """A document: all that is kept of its edits is what they came to."""
+
+    version: int
+    value: Payload
+    shape: int = 0
+    """Version of the shape that it fits; 0 when nobody has looked."""
+
+
 class SessionState(msgspec.Struct):
     """What recovery knows of a session: bounded by its open turn and its harness's files, not by its age."""
 
@@ -180,6 +190,7 @@ class SessionState(msgspec.Struct):
     """Prompts that wait in the log, oldest first."""
     signals: list[SignalKept] = []
     """Signals that no wait has taken, oldest first."""
+    documents: dict[str, DocumentState] = {}
     last: TurnSettled | None = None
     cut: TurnState | None = None
     """The newest settled turn, if it was cut short: what its harness had not written down is told from here."""
@@ -198,3 +209,32 @@ class SessionState(msgspec.Struct):
     """Deltas were ever published: there may be some to drop."""
     held: list[str] = []
     """Blobs that the session names, oldest first; a hint that saves sending bytes again."""
+
+    def version_of(self, document: str) -> int:
+        """The version of a document; 0 of one that is not there."""
+        found = self.documents.get(document)
+        return 0 if found is None else found.version
+
+    def edited(self, record: DocumentEdited, value: Payload) -> None:
+        """A document has a new value: `value`, which is the record's."""
+        self.documents[record.name] = DocumentState(record.version, value, record.shape)
+
+
+def own(payload: Payload) -> Payload:
+    """The payload with a text of its own: what was decoded is a window on its whole commit, and would keep that."""
+    return payload if payload.ref else msgspec.structs.replace(payload, json=payload.json.copy())
+
+
+def talk_of(turn: TurnState) -> TalkState | None:
+    """Where the turn leaves the conversation of its loop; None if no model has answered in it."""
+    tools: list[CallState] = []
+    for call in reversed(turn.calls.values()):
+        intent, outcome = call.intent, call.outcome
+        if intent.kind == "tool" and not intent.harness_id:
+            tools.append(call)
+        if outcome is None or outcome.status != "ok" or (intent.kind, intent.lane) != ("model", "main"):
+            continue
+        if intent.runs_in != "worker":
+            return None  # a harness keeps its own conversation
+        return TalkState(turn.turn, own(intent.arguments), own(outcome.result), tools[::-1][:TALK_LIMIT])
+    return None

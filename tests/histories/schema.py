@@ -7,9 +7,9 @@ import msgspec
 
 from outlast.codec import ModelRequest
 from outlast.fold import AttemptState, CallState, FileState, SessionState, TalkState, TurnState
-from outlast.records import AnyInput, AnyRecord, Payload, Usage
+from outlast.records import AnyEdit, AnyInput, AnyRecord, Payload, Usage
 from outlast.records.events import LiveDelta
-from outlast.state import NoticeState, ScheduleState
+from outlast.state import DocumentState, NoticeState, ScheduleState
 
 STATES: tuple[type[msgspec.Struct], ...] = (
     SessionState,
@@ -20,11 +20,13 @@ STATES: tuple[type[msgspec.Struct], ...] = (
     TalkState,
     NoticeState,
     ScheduleState,
+    DocumentState,
 )
 """What a snapshot holds."""
 STORED: tuple[type[msgspec.Struct], ...] = (
     *get_args(AnyRecord),
     *get_args(AnyInput),
+    *get_args(AnyEdit),
     *STATES,
     Payload,
     Usage,

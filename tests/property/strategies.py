@@ -20,6 +20,8 @@ from outlast.records import (
     CallRetracted,
     CallStarted,
     Decided,
+    DocumentEdited,
+    EditRejected,
     InputDropped,
     Mirrored,
     NoticeDue,
@@ -97,6 +99,8 @@ def of_type(kind: Any) -> st.SearchStrategy[Any]:
         return st.lists(of_type(parts[0]), max_size=3).map(tuple)
     if get_origin(kind) is dict:
         return st.dictionaries(of_type(parts[0]), of_type(parts[1]), max_size=3)
+    if issubclass(kind, msgspec.Struct):
+        return structs(kind)
     raise TypeError(kind)
 
 
@@ -160,6 +164,8 @@ class LogMaker:
     untold: list[int] = field(default_factory=list[int])
     plans: list[str] = field(default_factory=list[str])
     """Schedules that stand."""
+    versions: dict[str, int] = field(default_factory=dict[str, int])
+    """Of the documents."""
     lines: dict[str, int] = field(default_factory=dict[str, int])
     fence: int = 0
 
@@ -181,7 +187,7 @@ class LogMaker:
     def step(self) -> None:
         """Write one thing that may come next."""
         anytime = [self.queue_prompt, self.drop, self.mirror, self.take_over, self.keep_signal]
-        anytime += [self.owe, self.plan]
+        anytime += [self.owe, self.plan, self.edit]
         in_turn = [self.intent, self.intent, self.steer, self.park, self.settle, self.end_attempt]
         with_call = [self.outcome, self.outcome, self.start, self.retract, self.verdict, self.decide]
         choices: list[Callable[[], None]] = [*anytime]
@@ -308,6 +314,17 @@ class LogMaker:
         self.put(
             removed if what == "removed" else ScheduleCame(name, 60.0, 120.0 if what == "comes" else 0.0)
         )
+
+    def edit(self) -> None:
+        name = self.draw(st.sampled_from(["plan", "notes"]))
+        version = self.versions.get(name, 0)
+        if self.draw(st.booleans()):
+            self.put(EditRejected(name, "it does not fit", version, input="in-edit"))
+            return
+        self.versions[name] = version + 1
+        call = self.some_call().call if self.calls and self.draw(st.booleans()) else 0
+        edited = DocumentEdited(name, version + 1, self.draw(some_payloads), call=call, by="ann")
+        self.put(edited)
 
     def decide(self) -> None:
         self.said += 1

@@ -48,7 +48,7 @@ def test_watchers_are_shown_every_record_but_what_is_no_business_of_theirs(kind:
     if "turn" in kind.__struct_fields__ and event.kind != "hidden":
         assert event.turn == 1
     if "call" in kind.__struct_fields__:
-        assert event.call == 1
+        assert event.call == getattr(_least(kind), "call")  # noqa: B009 - not every kind has one
 
 
 def test_every_kind_of_event_comes_from_somewhere() -> None:

@@ -5,10 +5,12 @@ added, with a default; a tag or a field never changes its meaning. Whatever an o
 raises `FORMAT`, and workers that read less leave such a session alone.
 """
 
+from outlast.records.edits import AnyEdit, Delete, Merge, Set
 from outlast.records.inputs import (
     AnyInput,
     Cancel,
     Decision,
+    Edit,
     Prompt,
     Retry,
     Schedule,
@@ -25,6 +27,8 @@ from outlast.records.kinds import (
     CallRetracted,
     CallStarted,
     Decided,
+    DocumentEdited,
+    EditRejected,
     InputDropped,
     Mirrored,
     NoticeDue,
@@ -51,6 +55,7 @@ FORMAT = 1
 __all__ = [
     "EMPTY",
     "FORMAT",
+    "AnyEdit",
     "AnyInput",
     "AnyRecord",
     "AttemptEnded",
@@ -62,7 +67,12 @@ __all__ = [
     "Cancel",
     "Decided",
     "Decision",
+    "Delete",
+    "DocumentEdited",
+    "Edit",
+    "EditRejected",
     "InputDropped",
+    "Merge",
     "Mirrored",
     "NoticeDue",
     "NoticeTried",
@@ -74,6 +84,7 @@ __all__ = [
     "ScheduleCame",
     "Scheduled",
     "SessionOpened",
+    "Set",
     "Signal",
     "SignalKept",
     "Snapshot",

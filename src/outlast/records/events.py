@@ -17,6 +17,8 @@ from outlast.records.kinds import (
     CallRetracted,
     CallStarted,
     Decided,
+    DocumentEdited,
+    EditRejected,
     InputDropped,
     Mirrored,
     NoticeDue,
@@ -54,6 +56,8 @@ EventKind: TypeAlias = Literal[
     "steer.taken",
     "prompt.queued",
     "signal.kept",
+    "document.edited",
+    "document.rejected",
     "turn.parked",
     "turn.released",
     "turn.settled",
@@ -231,6 +235,8 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             )
         case Scheduled() | ScheduleCame() | Unscheduled():
             return _of_schedule(record, cursor, fence)
+        case DocumentEdited() | EditRejected():
+            return _document(record, cursor, fence)
         case Mirrored() | Snapshot() | InputDropped() | NoticeDue() | NoticeTried():
             return Event(cursor, "hidden", attempt=fence)
 
@@ -268,6 +274,22 @@ def _of_schedule(record: Scheduled | ScheduleCame | Unscheduled, cursor: str, fe
             )
         case Unscheduled():
             return Event(cursor, "schedule.removed", attempt=fence, name=record.name)
+
+
+def _document(record: DocumentEdited | EditRejected, cursor: str, fence: int) -> Event:
+    edited = isinstance(record, DocumentEdited)
+    facts = {"version": record.version, "input": record.input, "by": record.by}
+    return Event(
+        cursor,
+        "document.edited" if edited else "document.rejected",
+        attempt=fence,
+        call=record.call,
+        name=record.name,
+        text="" if edited else record.reason,
+        payload=record.value if edited else EMPTY,
+        facts=facts,
+        at_s=record.at_s,
+    )
 
 
 def delta_event(delta: LiveDelta, cursor: str) -> Event:

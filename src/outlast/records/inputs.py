@@ -4,6 +4,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from outlast.records.edits import AnyEdit
 from outlast.records.kinds import Missed, Overlap, Ruling
 
 
@@ -79,4 +80,15 @@ class Unschedule(msgspec.Struct, frozen=True, tag="unschedule", tag_field="kind"
     sent_at_s: float = 0.0
 
 
-AnyInput: TypeAlias = Prompt | Steer | Cancel | Signal | Decision | Retry | Schedule | Unschedule
+class Edit(msgspec.Struct, frozen=True, tag="edit", tag_field="kind", omit_defaults=True):
+    """Edit a document, all or nothing: it is applied or rejected, and either stands in the log under the input's id."""
+
+    name: str
+    edits: tuple[AnyEdit, ...]
+    if_version: int | None = None
+    """Only if this is the version of the document; 0 when it must not be there yet."""
+    by: str = ""
+    sent_at_s: float = 0.0
+
+
+AnyInput: TypeAlias = Prompt | Steer | Cancel | Signal | Decision | Retry | Schedule | Unschedule | Edit

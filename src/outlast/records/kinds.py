@@ -11,6 +11,7 @@ Order in a log, each an invariant that `outlast.fold` checks:
   and nothing of a call comes after its outcome;
 * `prompt_queued` comes once for each input, and before the turn that it becomes;
 * `signal_kept` comes once for each input, and before the one outcome that takes it;
+* versions of a document are numbered 1, 2, 3 …; what a call edited comes before its outcome, in the same commit;
 * `mirrored` leaves no hole in its file;
 * notices are numbered 1, 2, 3 …, and nothing of one comes after it was told or given up;
 * `schedule_came` and `unscheduled` name a schedule that stands;
@@ -60,6 +61,8 @@ class SessionOpened(Record, frozen=True, tag="session_opened"):
     cwd: str = ""
     home: str = ""
     at_s: float = 0.0
+    documents: dict[str, int] = {}
+    """Documents that have a shape, with its version: who does not know the shape leaves their edits to a worker."""
     folder: str = ""
     """What a worker calls the directories that it makes for the session: a random name, no other session's in any
     World or of any tenant. Empty in older logs: they are called as the session."""
@@ -140,6 +143,8 @@ class CallOutcome(Record, frozen=True, tag="call_outcome"):
     at_s: float = 0.0
     signal: str = ""
     """Of a wait: the input of the kept signal that ended it."""
+    version: int = 0
+    """Of a loop's look at a document, and of its edit: the version of the document that `result` is."""
 
 
 class CallRetracted(Record, frozen=True, tag="call_retracted"):
@@ -202,6 +207,39 @@ class Decided(Record, frozen=True, tag="decided"):
     call: int
     ruling: Ruling
     input: str
+    by: str = ""
+    at_s: float = 0.0
+
+
+class DocumentEdited(Record, frozen=True, tag="document_edited"):
+    """A document has a new value. The order of the log is the order of its edits."""
+
+    name: str
+    version: int
+    """Dense from 1 for each document."""
+    value: Payload
+    """All of it, as it is now."""
+    edits: Payload = EMPTY
+    """What was done to the value before (`outlast.records.edits`); null when it was set whole."""
+    call: int = 0
+    """The call that edited it; its outcome follows in this commit. 0 when an application did."""
+    input: str = ""
+    """The edit of an application that came through the inbox; this commit consumes it."""
+    by: str = ""
+    shape: int = 0
+    """Version of the shape that the value fits; 0 when nobody has looked."""
+    at_s: float = 0.0
+
+
+class EditRejected(Record, frozen=True, tag="edit_rejected"):
+    """An edit changed nothing, and whoever made it is told why."""
+
+    name: str
+    reason: str
+    version: int = 0
+    """Of the document, then."""
+    call: int = 0
+    input: str = ""
     by: str = ""
     at_s: float = 0.0
 
@@ -351,6 +389,8 @@ AnyRecord: TypeAlias = (
     | PromptQueued
     | SignalKept
     | Decided
+    | DocumentEdited
+    | EditRejected
     | InputDropped
     | AttemptEnded
     | Mirrored
