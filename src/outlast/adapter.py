@@ -30,6 +30,7 @@ from outlast.calls import (
     is_passing,
 )
 from outlast.clock import Clock
+from outlast.documents import Document, Shape, Shapes, Wish
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Gate
 from outlast.recovery import Abilities, Step
@@ -298,6 +299,18 @@ class Attempt(Protocol):
         """The arguments of a tool call of the turn, as the model gave them."""
         ...
 
+    async def read_document(self, name: str, *, lane: str) -> Document:
+        """A loop looks at a document: a call of its lane, the same in every attempt."""
+        ...
+
+    async def edit_document(self, wish: Wish, *, lane: str) -> Document:
+        """A loop edits a document: a call of its lane. Durable, in one commit with what the call returns.
+
+        Raises:
+            BadEdit: nothing was changed; the same in every attempt.
+        """
+        ...
+
     async def outcome(self, call: int) -> ToolResult:
         """How a settled tool call ended: of the turn, or of the one before it if that was cut short."""
         ...
@@ -365,6 +378,8 @@ class Agent:
     tools: Sequence[Tool] = ()
     rules: Sequence[Rule] = ()
     """Which tool calls may run, the harness's own included; the strictest that fits decides."""
+    documents: Shapes = field(default_factory=dict[str, Shape | type])
+    """What the documents of its sessions must be; of one that is not named, any JSON."""
     workspace: Workspace | None = None
     """None: sessions say where they work (`local(cwd)`)."""
     budget: Budget | None = None

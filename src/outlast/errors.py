@@ -2,7 +2,7 @@
 
     OutlastError
     ├── BadInput                      what the caller gave cannot be used; nothing was changed
-    │   ├── BadSessionId · BadSettings · BadTool · BadPayload
+    │   ├── BadSessionId · BadSettings · BadTool · BadPayload · BadEdit
     │   ├── InputConflict             one input id, two contents
     │   └── SessionExists             one session id, two openings
     ├── NotFound
@@ -82,6 +82,10 @@ class BadTool(BadInput):
 
 class BadPayload(BadInput):
     text = "{what} cannot be written down: {reason}."
+
+
+class BadEdit(BadInput):
+    text = "The document {name!r} is as it was: {reason}. Read it again, and edit what is there now."
 
 
 class InputConflict(BadInput):

@@ -6,6 +6,7 @@ from typing import Any
 
 from outlast.adapter import Agent
 from outlast.clock import Clock
+from outlast.documents import versions_of
 from outlast.ids import new_id
 from outlast.records import SessionOpened
 from outlast.workspace import Workspace
@@ -23,8 +24,9 @@ def opening_of(
     if isinstance(agent, Agent):
         name, adapter, own = agent.name, agent.adapter.name, dict(agent.adapter.settings())
         workspace = workspace or agent.workspace
+        versions = versions_of(agent.documents)
     else:
-        name, adapter, own = agent, "", {}
+        name, adapter, own, versions = agent, "", {}, {}
     return SessionOpened(
         session=session,
         agent=name,
@@ -34,5 +36,6 @@ def opening_of(
         cwd="" if workspace is None else workspace.cwd,
         home="" if home is None else str(home),
         at_s=clock.now(),
+        documents=versions,
         folder=new_id(session),
     )

@@ -12,6 +12,7 @@ import msgspec
 from outlast.adapter import Agent
 from outlast.clock import Clock, SystemClock
 from outlast.codec import canonical, decode_input, encode_input, encode_records, unsqueeze
+from outlast.editing import DocumentDesk
 from outlast.engine.load import load_state
 from outlast.errors import SessionExists, TurnUnknown
 from outlast.fold import SessionState
@@ -59,16 +60,11 @@ class Outcome:
         return result_text(self.value)
 
 
-class Session:
+class Session(DocumentDesk):
     """A session of a World. Holding one holds no lease: any number may, anywhere.
 
     Open with `Session.open` (creates or finds) or `Session.find` (only finds).
     """
-
-    def __init__(self, world: World, session: str, clock: Clock) -> None:
-        self.world = world
-        self.id = session
-        self._clock = clock
 
     @classmethod
     async def open(  # noqa: PLR0913 - the one door; all but three are for the few who need them
@@ -112,17 +108,23 @@ class Session:
             await world.create(session, first, agent=opened.agent, placement=placement, labels=labels)
         except SessionExists:
             await _check_same(world, session, opened)
-        return cls(world, session, clock)
+        return cls(world, session, clock, agent.documents if isinstance(agent, Agent) else None)
 
     @classmethod
-    async def find(cls, world: World, session: str, *, clock: Clock | None = None) -> Self:
+    async def find(
+        cls, world: World, session: str, *, agent: Agent | None = None, clock: Clock | None = None
+    ) -> Self:
         """The session `session`.
+
+        Args:
+            agent: says what its documents must be, so that they can be edited here while no worker runs.
 
         Raises:
             BadSessionId, SessionUnknown, SessionErased
         """
         await world.get(check_session_id(session))
-        return cls(world, session, clock or SystemClock())
+        shapes = None if agent is None else agent.documents
+        return cls(world, session, clock or SystemClock(), shapes)
 
     async def head(self) -> SessionHead:
         """How it stands: a cheap look."""

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast, get_args, get_type_hin
 
 import msgspec
 
+from outlast.documents import Docs
 from outlast.errors import BadTool
 from outlast.records.kinds import OnDoubt, Policy
 
@@ -90,6 +91,11 @@ class ToolIO(Protocol):
     @property
     def attempt(self) -> int:
         """Fence of the attempt: grows with every take-over."""
+        ...
+
+    @property
+    def docs(self) -> Docs:
+        """The session's documents. What this call edits takes effect with its outcome, or not at all."""
         ...
 
     def show(self, text: str) -> None:

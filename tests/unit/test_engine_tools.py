@@ -14,6 +14,7 @@ from outlast.testing.faults import AroundWorld
 from outlast.tool import Done, Tool, ToolFailed, ToolIO, Unsure, Verdict, tool
 from outlast.world import Delta, Lease, World
 from tests.unit.engine_desk import Desk, agent_of, call, opened
+from tests.unit.no_documents import no_documents
 
 
 class Wordless(Exception):
@@ -247,4 +248,4 @@ def asked(verify: Callable[[ToolIO], Any], *, timeout_s: float = 5.0) -> Tool:
 
 
 def io() -> effects.CallIO:
-    return effects.CallIO(lambda: "key", "s-1", 1, 1, 1, lambda _: None)
+    return effects.CallIO(lambda: "key", "s-1", 1, 1, 1, lambda _: None, no_documents())

@@ -13,8 +13,9 @@ from outlast.engine.effects import CallIO
 from outlast.errors import BadTool
 from outlast.tool import result_text
 from tests.unit.future_tools import made_inside, ship
+from tests.unit.no_documents import no_documents
 
-IO = CallIO(lambda: "key", "s", 1, 1, 1, lambda _: None)
+IO = CallIO(lambda: "key", "s", 1, 1, 1, lambda _: None, no_documents())
 
 
 class Size(Enum):

@@ -20,9 +20,11 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 
 from outlast.adapter import Attempt, Resolved, Send, Served, ToolResult, TurnResult, WaitAsk, Waiting
+from outlast.adapters.docs import LaneDocs
 from outlast.adapters.lanes import SUSPENDED, Board
 from outlast.adapters.place import Place
 from outlast.calls import MAIN, Joined, Parked
+from outlast.documents import Docs
 from outlast.errors import (
     BadInput,
     ModelCallFailed,
@@ -98,6 +100,11 @@ class IO(Place):
         """Run a tool of the agent's and return how it ended, whatever that is: for a model to read."""
         run = self._attempt.calls.run_tool(_named(tool), dict(arguments), lane=self._lane)
         return await self._alone("tool", run)
+
+    @property
+    def docs(self) -> Docs:
+        """The session's documents: each look and each edit is a call of this lane, the same in every attempt."""
+        return LaneDocs(self._attempt, self._lane, self._alone)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for some time; days cost no more than minutes."""

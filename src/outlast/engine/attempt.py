@@ -10,6 +10,7 @@ import msgspec
 from outlast.adapter import Agent, Gateway, Places, Processes, Talk, ToolResult
 from outlast.clock import Clock
 from outlast.codec import ModelRequest, read_messages, request_of
+from outlast.documents import Document, Wish
 from outlast.engine.calls import AttemptCalls
 from outlast.engine.context import Context
 from outlast.engine.steers import AttemptSteers
@@ -146,6 +147,12 @@ class EngineAttempt:
 
     async def arguments(self, call: int) -> Mapping[str, Any]:
         return await self._context.value(self.turn.calls[call].intent.arguments)
+
+    async def read_document(self, name: str, *, lane: str) -> Document:
+        return await self.calls.documents.read(name, lane)
+
+    async def edit_document(self, wish: Wish, *, lane: str) -> Document:
+        return await self.calls.documents.edit(wish, lane)
 
     async def outcome(self, call: int) -> ToolResult:
         (found,) = [turn.calls[call] for turn in self._turns() if call in turn.calls]

@@ -9,8 +9,10 @@ from typing import Any, Final, Literal
 
 from outlast.adapter import MAIN, Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult, WaitAsk
 from outlast.engine.context import Context
+from outlast.engine.documents import CallDocs
 from outlast.engine.effects import CallIO, as_unicode, run_function, said_by
 from outlast.engine.index import CallIndex
+from outlast.engine.loop_documents import LoopDocuments
 from outlast.engine.models import ModelCalls
 from outlast.engine.permits import Permits
 from outlast.engine.runs import Runs
@@ -23,7 +25,7 @@ from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, CallRetracted, CallStarted, Usage
 from outlast.records.events import LiveDelta
 from outlast.recovery import stricter
-from outlast.tool import Tool, TryAgain, result_text
+from outlast.tool import TryAgain, result_text
 
 NOT_GRANTED = "This call was not granted: the log holds no answer that asks for it. It did not run."
 RUNNING = "This call is already running; it is not begun a second time."
@@ -43,6 +45,7 @@ class AttemptCalls:
         self._walk = Walk(context, self.index)
         self._models = ModelCalls(context, self.index, self._walk)
         self.waits = Waits(context, self.index, self._walk)
+        self.documents = LoopDocuments(context, self._walk, self.waits)
         context.runs = self._runs
         self._permits = Permits(context)
         self._running = Runs(context.eased)
@@ -298,10 +301,12 @@ class AttemptCalls:
         while True:
             await context.gate.cross(Point.IN_EFFECT, call=intent.call, policy=intent.policy)
             context.check()
-            result = await run_function(tool, self.io(state), arguments)
+            docs = CallDocs(context.documents)
+            result = await run_function(tool, self.io(state, docs), arguments)
             await context.gate.cross(Point.AFTER_EFFECT, call=intent.call, policy=intent.policy)
             if isinstance(result, ToolResult):
-                return await self.settle(state, result)
+                return await self.settle(state, result, docs)
+            docs.over = True
             if state.tries >= tool.retries:
                 return await self.settle(state, ToolResult("error", as_unicode(said_by(result))))
             await self._try_again(state, result)
@@ -327,7 +332,7 @@ class AttemptCalls:
         await self._start(state)
         await context.gate.cross(Point.AFTER_START, call=intent.call, policy=intent.policy)
 
-    def io(self, state: CallState) -> CallIO:
+    def io(self, state: CallState, docs: CallDocs) -> CallIO:
         """What the tool of this call is given."""
         context, call = self._context, state.intent.call
         known = state.intent.key
@@ -339,14 +344,16 @@ class AttemptCalls:
             call,
             fence,
             lambda text: self.show(call, "output", text),
+            docs,
         )
 
     # outcomes
 
-    async def settle(self, state: CallState, result: ToolResult) -> ToolResult:
-        """Write the outcome of a call. Durable before it is used."""
+    async def settle(self, state: CallState, result: ToolResult, docs: CallDocs | None = None) -> ToolResult:
+        """Write the outcome of a call, and what it edited. Durable before it is used."""
         context, intent = self._context, state.intent
         packer = context.writer.packer()
+        result, edits = await context.documents.with_outcome(intent, result, docs, packer)
         outcome = CallOutcome(
             call=intent.call,
             turn=intent.turn,
@@ -356,7 +363,7 @@ class AttemptCalls:
             duration_s=round(max(0.0, context.clock.now() - intent.at_s), 4),
             at_s=context.clock.now(),
         )
-        landed = context.append(outcome, packer=packer)
+        landed = context.append(*edits, outcome, packer=packer)
         self._told.note(intent, result)
         await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
         await context.writer.durable(landed)
@@ -392,7 +399,3 @@ class AttemptCalls:
         self._context.writer.show(
             LiveDelta(call, state.intent.turn, kind, text, offset, state.intent.lane, fence)
         )
-
-    def tool_of(self, intent: CallIntent) -> Tool | None:
-        """Today's tool of an intent, None when it is gone."""
-        return self._context.tools.get(intent.name)

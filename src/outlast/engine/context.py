@@ -9,8 +9,8 @@ import msgspec
 from outlast.adapter import Adapter, Budget, Resolved, TakenSteer
 from outlast.clock import Clock
 from outlast.codec import Packer, unsqueeze
-from outlast.engine.batch import patiently
 from outlast.engine.budget import overspent
+from outlast.engine.documents import Documents
 from outlast.engine.term import Term
 from outlast.engine.writer import Landing, Writer
 from outlast.errors import AttemptLost, TurnStopped
@@ -63,6 +63,7 @@ class Context:
         self.rules: Sequence[Rule] = ()
         """What may run, of the agent's own saying."""
         self.budget: Budget | None = None
+        self.documents = Documents(writer.state, self.blobs, {}, clock)
         self._held = 0
         self._resting = 0
         self._over = asyncio.Event()
@@ -195,11 +196,7 @@ class Context:
 
     async def blobs(self, names: Sequence[str]) -> Mapping[str, bytes]:
         """The stored bytes of blobs, also of those that are not in the World yet."""
-        fresh = {name: self.writer.unlanded[name] for name in names if name in self.writer.unlanded}
-        rest = [name for name in names if name not in fresh]
-        if not rest:
-            return fresh
-        return {**fresh, **await patiently(lambda: self.world.get_many(self.session, rest))}
+        return await self.writer.blobs(names)
 
     def carry_steer(self, steer: TakenSteer, lane: str) -> None:
         """The next model intent, of `lane` if that is not empty, carries this steer."""

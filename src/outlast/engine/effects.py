@@ -9,6 +9,7 @@ import msgspec
 
 from outlast.adapter import ToolResult
 from outlast.codec import to_json
+from outlast.documents import Docs
 from outlast.engine.ending import Ending
 from outlast.errors import BadPayload
 from outlast.tool import Done, NotDone, Tool, ToolFailed, TryAgain, Unsure, Verdict
@@ -31,6 +32,7 @@ class CallIO:
     attempt: int
     shown: Callable[[str], None]
     """Where its output goes."""
+    docs: Docs
 
     @property
     def key(self) -> str:

@@ -2,24 +2,27 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from outlast.adapter import TakenSteer
 from outlast.clock import Clock
 from outlast.codec import Packer, decode_input, unsqueeze
+from outlast.documents import wish
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.batch import patiently
 from outlast.engine.context import Context
+from outlast.engine.documents import Documents
 from outlast.engine.rulings import rule
 from outlast.engine.writer import Writer
-from outlast.errors import BlobBroken
+from outlast.errors import BadInput, BlobBroken
 from outlast.records import (
     AnyInput,
     AnyRecord,
     Cancel,
     Decision,
+    Edit,
     InputDropped,
     Prompt,
     PromptQueued,
@@ -37,13 +40,17 @@ POLL_S: Final = 2.0
 """How often the inbox is read when no hint comes."""
 CANCELLED: Final = "cancelled"
 
+_Quick: TypeAlias = Prompt | Steer | Cancel | Signal | Decision | Retry | Schedule | Unschedule
+"""What is turned into records at once."""
+
 
 class InboxReader:
     """Handles each unconsumed input of a session once per attempt."""
 
-    def __init__(self, world: World, writer: Writer, clock: Clock) -> None:
+    def __init__(self, world: World, writer: Writer, documents: Documents, clock: Clock) -> None:
         self._world = world
         self._writer = writer
+        self._documents = documents
         self._clock = clock
         self._seen: set[str] = set()
         self.cancels: list[str] = []
@@ -86,12 +93,15 @@ class InboxReader:
                 continue
             if new.id in self._seen:
                 continue
+            if isinstance(value, Edit):
+                await self._edit(new, value)  # whatever ends this, it is seen only once it is done
+            else:
+                self._handle(new, value, attempt, context)
             self._seen.add(new.id)
-            self._handle(new, value, attempt, context)
         self.come()
 
     def _handle(
-        self, new: Input, value: AnyInput | None, attempt: EngineAttempt | None, context: Context | None
+        self, new: Input, value: _Quick | None, attempt: EngineAttempt | None, context: Context | None
     ) -> None:
         match value:
             case None:
@@ -108,6 +118,17 @@ class InboxReader:
                 self._heard(new, value)
                 if attempt is not None:
                     attempt.calls.waits.look()
+
+    async def _edit(self, new: Input, value: Edit) -> None:
+        """Apply it or reject it: whoever made it finds either in the log."""
+        packer = self._writer.packer()
+        records: Sequence[AnyRecord]
+        try:
+            wanted = wish(value.name, value.edits, value.if_version)
+            records = await self._documents.land([wanted], packer, input_id=new.id, by=value.by)
+        except BadInput as error:
+            records = [self._documents.rejected(value.name, error, input_id=new.id, by=value.by)]
+        self._writer.append(*records, packer=packer, consumes=[new.id])
 
     def _cancel(self, new: Input, value: Cancel, context: Context | None) -> None:
         turn = self._writer.state.turn

@@ -7,6 +7,7 @@ from typing import Any
 from outlast.adapter import ToolResult
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.context import Context
+from outlast.engine.documents import CallDocs
 from outlast.engine.effects import ask_verify, recordable
 from outlast.errors import TurnStopped
 from outlast.gate import Point
@@ -93,17 +94,19 @@ async def _settle(step: Step, attempt: EngineAttempt, context: Context) -> int:
 
 async def _verify(call: int, on_doubt: OnDoubt, attempt: EngineAttempt, context: Context) -> int:
     state = context.turn.calls[call]
-    tool = attempt.calls.tool_of(state.intent)
+    tool = context.tools.get(state.intent.name)
     if tool is None:
         return await _doubt(call, on_doubt, attempt, context)
     await context.gate.cross(Point.BEFORE_VERIFY, call=call, policy="verify")
     context.check()
-    verdict = await ask_verify(tool, attempt.calls.io(state), await context.value(state.intent.arguments))
+    docs = CallDocs(context.documents)
+    arguments = await context.value(state.intent.arguments)
+    verdict = await ask_verify(tool, attempt.calls.io(state, docs), arguments)
     await context.write(_record(verdict, state.intent))
     await context.gate.cross(Point.AFTER_VERDICT, call=call, policy="verify")
     match verdict:
         case Done(result=result):
-            await attempt.calls.settle(state, recordable(state.intent.name, result))
+            await attempt.calls.settle(state, recordable(state.intent.name, result), docs)
         case NotDone():
             attempt.calls.may_run.add(call)
             await attempt.calls.finish(state)

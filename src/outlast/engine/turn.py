@@ -12,10 +12,12 @@ from typing import Final
 
 from outlast.adapter import Agent, TurnResult, Waiting
 from outlast.clock import Clock
+from outlast.documents import Shapes
 from outlast.engine.attempt import EngineAttempt, Surroundings
 from outlast.engine.batch import Batcher, patiently
 from outlast.engine.budget import cut_off, evidence, used_up
 from outlast.engine.context import HANDED_OVER, Context
+from outlast.engine.documents import Documents
 from outlast.engine.effects import as_unicode, described
 from outlast.engine.inbox import CANCELLED, InboxReader, as_prompts
 from outlast.engine.load import load
@@ -133,7 +135,10 @@ class _Session:
         self._claim = claim
         self._writer = writer
         self._control = control
-        self._inbox = InboxReader(advancer.world, writer, advancer.clock)
+        opened = writer.state.opened
+        shapes: Shapes = {} if opened is None else advancer.agents[opened.agent].documents
+        self._documents = Documents(writer.state, writer.blobs, shapes, advancer.clock)
+        self._inbox = InboxReader(advancer.world, writer, self._documents, advancer.clock)
         self._telling = Telling(
             writer,
             advancer.notifier,
@@ -248,6 +253,7 @@ class _Session:
         )
         context.term = advancer.term or context.term
         context.rules, context.budget = agent.rules, agent.budget
+        context.documents = self._documents
         self._control.context = context
         if self._control.draining:
             context.stop(HANDED_OVER)

@@ -127,7 +127,7 @@ class Waits:
         state = await self._walk.step(lane, "value", name, {})
         if state is None:
             self._may_begin()
-            state = self._intend("value", name, {}, lane, 0.0)
+            state = self.intend("value", name, {}, lane, 0.0)
         if state.outcome is None:
             made = _made(name, make)
             packer, intent = self._context.writer.packer(), state.intent
@@ -150,13 +150,14 @@ class Waits:
         await self._context.gate.cross(Point.BEFORE_INTENT, policy="wait")
         self._may_begin()
         until_s = 0.0 if ask.for_s is None else self._context.clock.now() + max(0.0, ask.for_s)
-        state = self._intend("wait", ask.name, _arguments(ask), lane, until_s)
+        state = self.intend("wait", ask.name, _arguments(ask), lane, until_s)
         await self._context.gate.cross(Point.AFTER_INTENT, call=state.intent.call, policy="wait")
         return state
 
-    def _intend(
-        self, kind: CallKind, name: str, about: Mapping[str, Any], lane: str, until_s: float
+    def intend(
+        self, kind: CallKind, name: str, about: Mapping[str, Any], lane: str, until_s: float = 0.0
     ) -> CallState:
+        """Write the intent of what has no effect outside."""
         context, turn = self._context, self._context.turn
         context.check()
         packer = context.writer.packer()

@@ -13,14 +13,14 @@ Invariants:
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 
 from outlast.agenda import wake_of
 from outlast.codec import Packer, encode_delta, record_refs, squeeze
-from outlast.engine.batch import Batcher
+from outlast.engine.batch import Batcher, patiently
 from outlast.engine.ending import Ending
 from outlast.errors import AttemptLost, BadPayload, LogBroken, WorldUnavailable
 from outlast.fold import SessionState, apply_record, remember
@@ -109,6 +109,14 @@ class Writer:
     def packer(self) -> Packer:
         """Something that turns values into payloads; its blobs go with `append`."""
         return Packer(self._world.tenant, self._held)
+
+    async def blobs(self, names: Sequence[str]) -> Mapping[str, bytes]:
+        """The stored bytes of blobs, also of those that are not in the World yet."""
+        fresh = {name: self.unlanded[name] for name in names if name in self.unlanded}
+        rest = [name for name in names if name not in fresh]
+        if not rest:
+            return fresh
+        return {**fresh, **await patiently(lambda: self._world.get_many(self.state.session, rest))}
 
     @property
     def lost(self) -> AttemptLost | None:

@@ -24,7 +24,7 @@ class Merge(msgspec.Struct, frozen=True, tag="merge", tag_field="op", omit_defau
 
 
 class Delete(msgspec.Struct, frozen=True, tag="delete", tag_field="op", omit_defaults=True):
-    """Remove a place, if it is there. The whole document becomes null."""
+    """Remove a member of an object, if it is there, or an item of a list. The whole document becomes null."""
 
     path: str
 
