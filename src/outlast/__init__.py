@@ -12,8 +12,10 @@ from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, TryAgain, Unsu
 
 if TYPE_CHECKING:
     from outlast.adapter import Agent, Budget
+    from outlast.documents import Document, Shape
     from outlast.errors import OutlastError
     from outlast.opening import open_world
+    from outlast.records import Delete, Merge, Set
     from outlast.records.events import Event
     from outlast.session import Outcome, Session, Turn
     from outlast.world import World
@@ -21,12 +23,17 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "Budget",
+    "Delete",
+    "Document",
     "Done",
     "Event",
+    "Merge",
     "NotDone",
     "Outcome",
     "OutlastError",
     "Session",
+    "Set",
+    "Shape",
     "Tool",
     "ToolFailed",
     "ToolIO",
@@ -42,10 +49,15 @@ __all__ = [
 _HOMES: Final = {
     "Agent": "outlast.adapter",
     "Budget": "outlast.adapter",
+    "Delete": "outlast.records",
+    "Document": "outlast.documents",
     "Event": "outlast.records.events",
+    "Merge": "outlast.records",
     "Outcome": "outlast.session",
     "OutlastError": "outlast.errors",
     "Session": "outlast.session",
+    "Set": "outlast.records",
+    "Shape": "outlast.documents",
     "Turn": "outlast.session",
     "World": "outlast.world",
     "open_world": "outlast.opening",

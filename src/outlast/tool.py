@@ -8,13 +8,15 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Final, Protocol, TypeAlias, cast, get_args, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast, get_args, get_type_hints, overload
 
 import msgspec
 
-from outlast.documents import Docs
 from outlast.errors import BadTool
 from outlast.records.kinds import OnDoubt, Policy
+
+if TYPE_CHECKING:  # whoever makes tools need not wait for what reads documents
+    from outlast.documents import Docs
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
 _MISSING: Final = inspect.Parameter.empty
@@ -94,7 +96,7 @@ class ToolIO(Protocol):
         ...
 
     @property
-    def docs(self) -> Docs:
+    def docs(self) -> "Docs":
         """The session's documents. What this call edits takes effect with its outcome, or not at all."""
         ...
 

@@ -29,9 +29,12 @@ from outlast.records import (
     CallIntent,
     CallOutcome,
     Decided,
+    DocumentEdited,
+    Set,
     SignalKept,
     Usage,
 )
+from outlast.records import Verdict as VerdictRecord
 from outlast.records.kinds import Ruling
 from outlast.session import Outcome, Session
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
@@ -45,6 +48,10 @@ Manner = Literal["never", "ask", "safe", "keyed", "verify", "verify-unsure"]
 Valued = Literal["now", "random", "uuid", "once"]
 DAY_S: Final = 86_400.0
 LIMIT_S: Final = 20.0
+NOTES: Final = "notes"
+"""A document that the loop edits."""
+ACTS: Final = "acts"
+"""A document that its tools edit."""
 ROUNDS: Final = 60
 """How often a turn may come to rest before it must have ended."""
 
@@ -103,6 +110,15 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class Note:
+    """Edit a document, and look at it. Every tag stands once in a program."""
+
+    tag: str
+    rejected: bool = False
+    """It has no place in the document."""
+
+
+@dataclass(frozen=True)
 class Change:
     """Code that came later."""
 
@@ -130,7 +146,7 @@ class Fail:
     text: str
 
 
-Step: TypeAlias = Act | Think | Take | Sleep | Await | Ask | Change | Lanes | Try | Fail
+Step: TypeAlias = Act | Think | Take | Note | Sleep | Await | Ask | Change | Lanes | Try | Fail
 Program: TypeAlias = tuple[Step, ...]
 
 
@@ -217,13 +233,16 @@ class Walker:
                 return await io.wait_for(signal, timeout_s=timeout_s)
             case Ask(question=question):
                 return await io.ask(question)
-            case Change(name=name):
-                return await io.patched(name)
             case _:
                 return await self.nested(io, step)
 
-    async def nested(self, io: IO, step: Lanes | Try | Fail) -> object:
+    async def nested(self, io: IO, step: Note | Change | Lanes | Try | Fail) -> object:
         match step:
+            case Note(tag=tag, rejected=rejected):
+                await io.docs.edit(NOTES, Set(tag, "nowhere" if rejected else f"/{tag}"))
+                return (await io.docs.get(NOTES)).value[tag]
+            case Change(name=name):
+                return await io.patched(name)
             case Lanes(programs=programs):
                 return await io.gather(*(partial(self.walk, program=one) for one in programs))
             case Try(steps=steps):
@@ -276,6 +295,7 @@ class Walker:
             """Do something out there."""
             self.check()
             await asyncio.sleep(0)
+            await io.docs.edit(ACTS, Set(io.attempt, f"/{tag}"))
             self.outside.act(tag, io, safe=manner == "safe")
             self.look_for_values(io)
             if fails:
@@ -313,7 +333,7 @@ def values_of(outside: Outside, lane: str) -> list[Any]:
         if one.kind == "value"
         and one.lane == lane
         and one.call in finished
-        and not one.name.startswith("patched")
+        and one.name.partition(" ")[0] not in {"patched", "read", "edit"}
     ]
 
 
@@ -499,6 +519,7 @@ async def check_loop(play: LoopPlay) -> None:
     state = fold(outside.session, await outside.witness.commits(outside.session))
     assert state.turn is None
     _check_signals(play, state)
+    _check_documents(play, state)
     outcomes = {one.call: one for one in play.of(CallOutcome)}
     again = Counter(one.call for one in play.of(Decided) if one.ruling == "run_again")
     steps = {step.tag: step for step in each(play.program) if isinstance(step, Act)}
@@ -510,6 +531,28 @@ async def check_loop(play: LoopPlay) -> None:
     last = play.lives[-1].walker
     for lane, taken in last.taken.items():
         assert taken == values_of(outside, lane), "a value that is not the one in the log"
+
+
+def _check_documents(play: LoopPlay, state: SessionState) -> None:
+    """Each edit is there once, in one order: of a loop where it was made, of a tool where it ended well."""
+    outcomes = {one.call: one.status for one in play.of(CallOutcome)}
+    edited = list(play.of(DocumentEdited))
+    for name in (NOTES, ACTS):
+        assert [one.version for one in edited if one.name == name] == list(
+            range(1, state.version_of(name) + 1)
+        )
+    calls = [one.call for one in edited]
+    assert len(set(calls)) == len(calls), "an edit is there twice"
+    assert {outcomes[call] for call in calls} <= {"ok"}, "an edit of a call that did not end well"
+    otherwise = {one.call for one in play.of(Decided)} | {
+        one.call for one in play.of(VerdictRecord) if one.verdict == "done"
+    }
+    tools = {one.call for one in play.of(CallIntent) if one.kind == "tool" or one.name == f"edit {NOTES}"}
+    well = {call for call in tools if outcomes[call] == "ok"}
+    assert well - otherwise <= set(calls), "an edit is lost"
+    found = state.documents.get(NOTES)
+    tags = {step.tag for step in each(play.program) if isinstance(step, Note) and not step.rejected}
+    assert found is None or set(found.value.value()) <= tags
 
 
 def _check_signals(play: LoopPlay, state: SessionState) -> None:

@@ -29,6 +29,7 @@ from tests.crash.loops import (
     Change,
     Lanes,
     LoopPlay,
+    Note,
     Program,
     Sleep,
     Take,
@@ -47,11 +48,13 @@ PARTS = 8
 LOOP: Program = (
     Think("what is there to do <1>"),
     Take("uuid"),
+    Note("note-1"),
+    Try((Note("note-2", rejected=True),)),
     Try((Act("never", "never-1"),)),
     Lanes(
         (
             (Act("verify", "verify-1"), Await("ci", early=True)),
-            (Act("keyed", "keyed-1"), Try((Act("safe", "safe-1", fails=True),))),
+            (Act("keyed", "keyed-1"), Note("note-3"), Try((Act("safe", "safe-1", fails=True),))),
             (Await("ci"), Take("random"), Think("look again <2>", failures=1)),
         )
     ),

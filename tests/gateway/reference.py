@@ -29,6 +29,7 @@ from outlast.adapter import (
     WaitAsk,
 )
 from outlast.clock import Clock, SystemClock
+from outlast.documents import Document, Wish
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Point
 from outlast.records import EMPTY, CallIntent, Usage
@@ -341,6 +342,12 @@ class MemoryAttempt:
         raise NotImplementedError
 
     async def arguments(self, call: int) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+    async def read_document(self, name: str, *, lane: str) -> Document:
+        raise NotImplementedError
+
+    async def edit_document(self, wish: Wish, *, lane: str) -> Document:
         raise NotImplementedError
 
     async def outcome(self, call: int) -> ToolResult:

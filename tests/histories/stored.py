@@ -86,9 +86,13 @@ async def _conversations(history: History) -> dict[str, Any]:
 
 def _state(state: SessionState, history: History) -> dict[str, Any]:
     signals = [[signal.input, signal.name, _value(signal.value, history)] for signal in state.signals]
+    documents = {
+        name: [one.version, one.shape, _value(one.value, history)] for name, one in state.documents.items()
+    }
     return {
         **({"signals": signals} if signals else {}),  # not in what was written before there were any
         **_agenda(state, history),
+        **({"documents": documents} if documents else {}),
         "opened": msgspec.to_builtins(state.opened),
         "seq": state.seq,
         "fence": state.fence,

@@ -26,6 +26,7 @@ from tests.crash.loops import (
     Fail,
     Lanes,
     Manner,
+    Note,
     Program,
     Sleep,
     Step,
@@ -60,6 +61,7 @@ leaves: st.SearchStrategy[Step] = st.one_of(
     st.builds(Sleep, st.sampled_from([0.0, 0.5, 30 * DAY_S])),
     st.builds(Await, st.sampled_from(["ci", "paid", "big"]), early=st.booleans()),
     st.builds(Ask, st.just("")),
+    st.builds(Note, st.just(""), st.sampled_from([False, False, True])),
     st.builds(Change, st.just("")),
     st.builds(Try, st.tuples(fails)),
 )
@@ -87,6 +89,12 @@ def named(program: Program, numbers: "count[int]") -> Program:
 
 
 def _named(step: Step, numbers: "count[int]") -> Step:
+    if isinstance(step, Note):
+        return replace(step, tag=f"note <{next(numbers)}>")
+    return _other(step, numbers)
+
+
+def _other(step: Step, numbers: "count[int]") -> Step:
     match step:
         case Act(manner=manner):
             return replace(step, tag=f"{manner} <{next(numbers)}>")
