@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from outlast.errors import (
+    BadEdit,
     BadInput,
     FormatTooNew,
     HarnessError,
@@ -35,7 +36,7 @@ class Exit(IntEnum):
     UNAVAILABLE = 4
     """The World or the harness cannot be used now; nothing acknowledged is lost."""
     REFUSED = 5
-    """Refused: the session is held, open or erased, or what the command is about does not wait for it."""
+    """Refused: the session is held, open or erased, an edit cannot be made, or what it is about does not wait for it."""
     CANCELLED = 6
     """The turn was cancelled."""
     WAITING = 7
@@ -51,6 +52,8 @@ INTERRUPTED = 130
 def exit_of(error: OutlastError) -> Exit:
     """The exit code that tells of `error`."""
     match error:
+        case BadEdit():
+            return Exit.REFUSED
         case BadInput():
             return Exit.USAGE
         case NotFound():

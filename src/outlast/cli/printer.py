@@ -199,6 +199,11 @@ class Printer:
                 return Text(
                     f"  » signal   {short(event.name)} {short(payload_text(event.payload))}".rstrip(), "cyan"
                 )
+            case "document.edited":
+                by = f" by {short(str(event.facts['by']))}" if event.facts.get("by") else ""
+                return Text(f"  » document {event.name} is version {event.facts.get('version')}{by}", "cyan")
+            case "document.rejected":
+                return Text(f"  » document {event.name} stays: {short(event.text, 200)}", "yellow")
             case "call.retracted":
                 return Text(f"  ↶ {self._name(event):8} {short(event.text, 200)}", "bright_black")
             case "call.verdict":
