@@ -98,7 +98,7 @@ def set_(
                 tasks.start_soon(_notice, session)
                 document = await found.edit(name, edit, if_version=if_version, by=by, id=input_id)
                 tasks.cancel_scope.cancel()
-            _show(setup, session, document)
+                _show(setup, session, document)
 
     perform(body, world=world, json=json)
 

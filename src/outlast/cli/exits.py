@@ -36,7 +36,7 @@ class Exit(IntEnum):
     UNAVAILABLE = 4
     """The World or the harness cannot be used now; nothing acknowledged is lost."""
     REFUSED = 5
-    """Refused: the session is held, open or erased, an edit cannot be made, or what it is about does not wait for it."""
+    """Refused: the session is held, open or erased, an edit cannot be made, or what it is about does not wait."""
     CANCELLED = 6
     """The turn was cancelled."""
     WAITING = 7
