@@ -12,7 +12,7 @@ from outlast.documents import Document, Shapes, Wish, wish
 from outlast.engine.batch import patiently
 from outlast.engine.documents import Documents
 from outlast.engine.load import load_state
-from outlast.engine.writer import SNAPSHOT_AFTER, status_of
+from outlast.engine.writer import SNAPSHOT_AFTER
 from outlast.errors import BadEdit, CommitConflict, Fenced, InputTaken, NotIdle
 from outlast.fold import SessionState, records_of
 from outlast.ids import digest, new_id
@@ -26,6 +26,7 @@ from outlast.records import (
     InputDropped,
     Snapshot,
 )
+from outlast.state import status_of
 from outlast.world import Commit, Cursor, Header, Input, SessionHead, World
 from outlast.world.commit import make_commit
 

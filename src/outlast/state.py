@@ -238,3 +238,14 @@ def talk_of(turn: TurnState) -> TalkState | None:
             return None  # a harness keeps its own conversation
         return TalkState(turn.turn, own(intent.arguments), own(outcome.result), tools[::-1][:TALK_LIMIT])
     return None
+
+
+def status_of(state: SessionState) -> str:
+    """The short text for `list`: `turn 3 open · attempt 2 · 7 calls · $0.0800`."""
+    turn = state.turn
+    if turn is None:
+        if state.last is None:
+            return "new"
+        return f"turn {state.last.turn} {state.last.status} · ${state.usage.cost_usd:.4f}"
+    tries = max(1, len(turn.attempts))
+    return f"turn {turn.turn} {turn.word} · attempt {tries} · {len(turn.calls)} calls · ${turn.usage.cost_usd:.4f}"

@@ -110,9 +110,8 @@ class AttemptCalls:
             return Deny(result_text((await self._deny(state, denied)).value), settled=True)
         await context.room(None)
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
-        late = await self._denial(
-            state
-        )  # last of all: it may have been let go meanwhile, or the attempt is ending
+        # Last of all: it may have been let go meanwhile, or the attempt is ending.
+        late = await self._denial(state)
         if late is not None:
             return late
         await self._start(state)

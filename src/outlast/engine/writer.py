@@ -26,6 +26,7 @@ from outlast.errors import AttemptLost, BadPayload, LogBroken, WorldUnavailable
 from outlast.fold import SessionState, apply_record, remember
 from outlast.records import FORMAT, AnyRecord, CallOutcome, CallRetracted, Snapshot
 from outlast.records.events import LiveDelta
+from outlast.state import status_of
 from outlast.world import Claim, Commit, Delta, Header, World
 from outlast.world.commit import make_commit
 
@@ -390,14 +391,3 @@ def _text(record: AnyRecord) -> bytes:
 def _goes_on(last: LiveDelta, delta: LiveDelta) -> bool:
     """Whether `delta` is the piece right after `last`, so that both are one."""
     return (last.call, last.kind, last.offset + len(last.text)) == (delta.call, delta.kind, delta.offset)
-
-
-def status_of(state: SessionState) -> str:
-    """The short text for `list`: `turn 3 open · attempt 2 · 7 calls · $0.0800`."""
-    turn = state.turn
-    if turn is None:
-        if state.last is None:
-            return "new"
-        return f"turn {state.last.turn} {state.last.status} · ${state.usage.cost_usd:.4f}"
-    tries = max(1, len(turn.attempts))
-    return f"turn {turn.turn} {turn.word} · attempt {tries} · {len(turn.calls)} calls · ${turn.usage.cost_usd:.4f}"

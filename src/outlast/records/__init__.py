@@ -5,7 +5,7 @@ added, with a default; a tag or a field never changes its meaning. Whatever an o
 raises `FORMAT`, and workers that read less leave such a session alone.
 """
 
-from outlast.records.edits import AnyEdit, Delete, Merge, Set
+from outlast.records.edits import AnyEdit, Delete, DocumentEdited, EditRejected, Merge, Set
 from outlast.records.inputs import (
     AnyInput,
     Cancel,
@@ -19,7 +19,6 @@ from outlast.records.inputs import (
     Unschedule,
 )
 from outlast.records.kinds import (
-    AnyRecord,
     AttemptEnded,
     AttemptOpened,
     CallIntent,
@@ -27,8 +26,6 @@ from outlast.records.kinds import (
     CallRetracted,
     CallStarted,
     Decided,
-    DocumentEdited,
-    EditRejected,
     InputDropped,
     Mirrored,
     NoticeDue,
@@ -48,6 +45,7 @@ from outlast.records.kinds import (
     Verdict,
 )
 from outlast.records.payload import EMPTY, Payload, Usage
+from outlast.records.union import AnyRecord
 
 FORMAT = 1
 """The newest record format this code writes and reads."""

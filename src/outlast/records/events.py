@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from outlast.records.edits import DocumentEdited, EditRejected
 from outlast.records.kinds import (
-    AnyRecord,
     AttemptEnded,
     AttemptOpened,
     CallIntent,
@@ -17,8 +17,6 @@ from outlast.records.kinds import (
     CallRetracted,
     CallStarted,
     Decided,
-    DocumentEdited,
-    EditRejected,
     InputDropped,
     Mirrored,
     NoticeDue,
@@ -38,6 +36,7 @@ from outlast.records.kinds import (
     Verdict,
 )
 from outlast.records.payload import EMPTY, Payload, Usage
+from outlast.records.union import AnyRecord
 
 EventKind: TypeAlias = Literal[
     "session.opened",

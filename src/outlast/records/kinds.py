@@ -211,39 +211,6 @@ class Decided(Record, frozen=True, tag="decided"):
     at_s: float = 0.0
 
 
-class DocumentEdited(Record, frozen=True, tag="document_edited"):
-    """A document has a new value. The order of the log is the order of its edits."""
-
-    name: str
-    version: int
-    """Dense from 1 for each document."""
-    value: Payload
-    """All of it, as it is now."""
-    edits: Payload = EMPTY
-    """What was done to the value before (`outlast.records.edits`); null when it was set whole."""
-    call: int = 0
-    """The call that edited it; its outcome follows in this commit. 0 when an application did."""
-    input: str = ""
-    """The edit of an application that came through the inbox; this commit consumes it."""
-    by: str = ""
-    shape: int = 0
-    """Version of the shape that the value fits; 0 when nobody has looked."""
-    at_s: float = 0.0
-
-
-class EditRejected(Record, frozen=True, tag="edit_rejected"):
-    """An edit changed nothing, and whoever made it is told why."""
-
-    name: str
-    reason: str
-    version: int = 0
-    """Of the document, then."""
-    call: int = 0
-    input: str = ""
-    by: str = ""
-    at_s: float = 0.0
-
-
 class InputDropped(Record, frozen=True, tag="input_dropped"):
     """An input that changes nothing was consumed: a cancel of another turn, content that nobody can read."""
 
@@ -374,33 +341,3 @@ class Snapshot(Record, frozen=True, tag="snapshot"):
     """The folded state of everything before this commit: folding may begin here."""
 
     state: Payload
-
-
-AnyRecord: TypeAlias = (
-    SessionOpened
-    | TurnOpened
-    | AttemptOpened
-    | CallIntent
-    | CallStarted
-    | CallOutcome
-    | CallRetracted
-    | Verdict
-    | SteerTaken
-    | PromptQueued
-    | SignalKept
-    | Decided
-    | DocumentEdited
-    | EditRejected
-    | InputDropped
-    | AttemptEnded
-    | Mirrored
-    | TurnParked
-    | TurnReleased
-    | TurnSettled
-    | NoticeDue
-    | NoticeTried
-    | Scheduled
-    | ScheduleCame
-    | Unscheduled
-    | Snapshot
-)
