@@ -24,7 +24,7 @@ from outlast.engine.telling import AGAIN_S, NOBODY
 from outlast.errors import BadInput, BadSettings
 from outlast.gate import Point
 from outlast.notify import CommandNotifier, HttpNotifier, Notice, notifier_of
-from outlast.records import NoticeDue, NoticeTried
+from outlast.records import NoticeDue, NoticeTried, Set
 from outlast.serving import Server
 from outlast.settings import Settings, read_settings
 from outlast.signing import SIGNATURE, sign, verify
@@ -228,6 +228,20 @@ async def test_the_next_turn_waits_for_nobody_who_is_being_told(world: World) ->
         door.open.set()
         await work
     assert door.came == 2
+
+
+async def test_a_document_is_edited_while_somebody_is_still_being_told(world: World) -> None:
+    door, agent = Door(), agent_of([say("one")])
+    session = await opened(world, agent)
+    async with Desk(world, notifier=door).working(agent) as work:
+        await until(lambda: door.came)
+        assert (await session.result(1)).status == "done"
+        async with asyncio.timeout(5.0):  # the session is held: whoever holds it does it
+            assert (await session.edit("plan", Set({"a": 1}))).version == 1
+        assert not work.done()
+        door.open.set()
+        await work
+    assert [one.ok for one in await tries(world)] == [True]
 
 
 async def test_a_waiting_turn_goes_on_though_somebody_is_still_being_told(world: World) -> None:

@@ -12,7 +12,7 @@ from outlast.adapters.python import IO, Loop
 from outlast.clock import ManualClock
 from outlast.engine.load import load_state
 from outlast.errors import BadInput
-from outlast.records import InputDropped, PromptQueued, Schedule, ScheduleCame, Scheduled
+from outlast.records import InputDropped, PromptQueued, Schedule, ScheduleCame, Scheduled, Set
 from outlast.schedules import fault_of, first_due
 from outlast.session import Session
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
@@ -325,3 +325,20 @@ async def one_dies_at(spot: Spot, agent: Agent) -> None:
         assert (state.next_turn, state.turn) == (len(times) + 1, None), spot
         passed = int((clock.now() - START_S) / HOUR_S) - 1
         assert len(times) == passed, spot
+
+
+async def test_an_edit_of_an_idle_session_leaves_its_schedules_as_they_stand(
+    world: World, agent: Agent, clock: ManualClock
+) -> None:
+    session, desk = await open_session(world, agent, clock), Desk(world, clock)
+    await session.schedule("look", every=HOUR_S, id="hourly")
+    await session.edit("plan", Set({"a": 1}))  # before a worker has taken it up
+    await desk.work(agent)
+    await session.edit("plan", Set(2, "/a"), id="edit-1")
+    head = await session.head()
+    assert (head.wake_at_s, head.turn_open, head.waiting_inputs) == (START_S + HOUR_S, False, 0)
+    assert [one.id for one in await session.schedules()] == ["hourly"]
+    clock.turn(HOUR_S)
+    await desk.work(agent)
+    assert len(await prompts(world)) == 1
+    assert (await session.document("plan")).value == {"a": 2}
