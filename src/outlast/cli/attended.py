@@ -46,12 +46,6 @@ class Attended:
 async def attend(setup: Setup, attended: Attended) -> int:
     """Watch until the last turn ends, is parked, or the person leaves. Returns the exit code."""
     interactive = sys.stdin.isatty() and not setup.json
-    shown = sys.stdout.isatty()
-
-    def hung_up() -> bool:
-        # Writing to a closed terminal may fail before its SIGHUP ends this process: the same must come of both.
-        return shown and not sys.stdout.isatty()
-
     sink = sink_of(setup, attended.session.id, hint=INTERACTIVE_HINT if interactive else "")
     watch = _Watch(setup, attended, sink)
     try:
@@ -60,8 +54,7 @@ async def attend(setup: Setup, attended: Attended) -> int:
             note = await _placed_elsewhere(setup, attended.session)
             if note:
                 sink.note(note)
-            companion = _companion(setup, attended, sink)
-            async with accompanied(companion, hung_up), anyio.create_task_group() as tasks:
+            async with accompanied(_companion(setup, attended, sink)), anyio.create_task_group() as tasks:
 
                 def cancel() -> None:
                     tasks.start_soon(watch.cancel)

@@ -131,18 +131,12 @@ def _why(hello: Mapping[str, Any], said: list[str], status: int) -> str:
 
 
 @asynccontextmanager
-async def accompanied(companion: Companion, abandoned: Callable[[], bool]) -> AsyncGenerator[None]:
-    """A worker beside what happens in the context; it hands over when that ends.
-
-    If `abandoned` then, nobody has told it to end: it finishes what it has, and ends with its standard input.
-    """
+async def accompanied(companion: Companion) -> AsyncGenerator[None]:
+    """A worker beside what happens in the context; it hands over when that ends."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(companion.work)
         try:
             yield
         finally:
-            if abandoned():
-                companion.leaving = True
-            else:
-                await companion.leave()
+            await companion.leave()
             tasks.cancel_scope.cancel()
