@@ -25,6 +25,7 @@ from outlast.adapter import Agent, Gateway
 from outlast.errors import BadInput, NotFound, OutlastError, SessionErased, WorldUnavailable
 from outlast.notify import Notifier, notifier_of
 from outlast.opening import open_world
+from outlast.serving import read_body
 from outlast.settings import read_settings
 from outlast.waker import Waker
 from outlast.worker import WorkerConfig, open_worker
@@ -75,7 +76,8 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
         if not _may(request, token):
             return _answer(401, {"error": "The bearer token is missing or wrong."})
         try:
-            asked = msgspec.json.decode(await _body(request) or b"{}", type=_Asked)
+            body = await read_body(request, BODY_BYTES)
+            asked = msgspec.json.decode(b"too long" if body is None else body or b"{}", type=_Asked)
         except msgspec.MsgspecError as error:
             return _answer(400, {"error": f"The body is no request to advance: {error}"})
         try:
@@ -100,15 +102,6 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
 def _may(request: Request, token: str) -> bool:
     given = request.headers.get("authorization", "")
     return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
-
-
-async def _body(request: Request) -> bytes:
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > BODY_BYTES:
-            return b"too long"
-    return body
 
 
 def _status(error: OutlastError) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 
 import anyio
 import uvicorn
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -20,6 +21,8 @@ TRANSPORT: Final = "outlast.transport"
 _KEEP_ALIVE_S: Final = 120
 _HEADER_BYTES: Final = 256 * 1024
 _HANG_UP_S: Final = 1.0
+BODY_S: Final = 10.0
+"""How long a client may take to send a body."""
 
 
 class Connection(H11Protocol):
@@ -109,3 +112,17 @@ async def hang_up(transport: asyncio.Transport, receive: Receive) -> None:
         if waiting.cancelled_caught:
             transport.abort()
             await until_gone(receive)
+
+
+async def read_body(request: Request, most: int) -> bytes | None:
+    """The body of a request; None of one that is longer than `most` bytes, or takes longer than `BODY_S`."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > most:
+                    return None
+    except TimeoutError:
+        return None
+    return bytes(body)

@@ -29,6 +29,7 @@ from outlast.errors import (
     WorldUnavailable,
 )
 from outlast.opening import open_world
+from outlast.serving import read_body
 from outlast.session import Session
 from outlast.signing import ID, sign, verify
 from outlast.waker import Waker
@@ -106,9 +107,9 @@ def webhook_route(
     watch = clock or SystemClock()
 
     async def take(request: Request) -> Response:
-        body = await _body(request)
+        body = await read_body(request, BODY_BYTES)
         if body is None:
-            return _answer(413, {"error": f"The body is longer than {BODY_BYTES} bytes."})
+            return _answer(413, {"error": f"The body is longer than {BODY_BYTES} bytes, or came too slowly."})
         try:
             delivery = receive(dict(request.headers), body, watch.now())
             _check(delivery)
@@ -136,16 +137,6 @@ async def _put(world: World, delivery: Delivery) -> str:
     if delivery.signal:
         return await session.signal(delivery.signal, delivery.value, id=input_id)
     return (await session.send(delivery.prompt, id=input_id)).input
-
-
-async def _body(request: Request) -> bytes | None:
-    """The body; None of one that is too long, which is not read to its end."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > BODY_BYTES:
-            return None
-    return bytes(body)
 
 
 def _status(error: OutlastError) -> int:
