@@ -1,17 +1,11 @@
 """The World in Postgres under SIGKILL: of its server while it works, and of the processes that write to it."""
 
 import random
-import signal
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio
 import anyio.to_thread
 import pytest
-from anyio.abc import Process
-from anyio.streams.buffered import BufferedByteReceiveStream
 
 from outlast.engine.batch import patiently
 from outlast.testing.world_contract.blocks import (
@@ -19,45 +13,17 @@ from outlast.testing.world_contract.blocks import (
     commit,
     held,
     opened,
-    read,
     renew,
     whole,
 )
 from outlast.world import START, Commit, Delta, Gap, Input, Item, Lease, World
 from outlast.worlds.postgres import Pace, open_postgres
+from tests.crash.writers import SESSIONS, SOON_S, kept, killed
 from tests.servers.postgres import PostgresServer, postgres_server
 
 pytestmark = pytest.mark.crash
 
-SOON_S = 30.0
 PATIENCE_S = 60.0
-SESSIONS = tuple("abcd")
-
-WRITER = """
-import sys, anyio
-from outlast.testing.world_contract.blocks import claimed, commit, published
-from outlast.worlds.postgres import open_postgres
-
-async def write(world, claim):
-    lease, seq = claim.lease, claim.seq
-    while True:
-        await published(world, lease, seq, b"%d.0" % seq, b"%d.1" % seq)
-        body = b"%d of %s" % (seq + 1, lease.session.encode())
-        [refused] = await world.commit_many([(lease, commit(seq + 1, lease.fence, body, sealed=2))])
-        if refused is not None:
-            raise refused
-        seq += 1
-        print(lease.session, seq, flush=True)
-
-async def main():
-    async with open_postgres(sys.argv[1]) as world:
-        claims = [await claimed(world, sys.argv[2], session, dead=sys.argv[3:4]) for session in "abcd"]
-        async with anyio.create_task_group() as writers:
-            for claim in claims:
-                writers.start_soon(write, world, claim)
-
-anyio.run(main)
-"""
 
 
 class Ledger:
@@ -177,36 +143,6 @@ async def test_a_server_that_comes_back_finds_its_workers_and_watchers_still_the
             assert row.worker == "w1"
 
 
-class Child:
-    def __init__(self, process: Process) -> None:
-        assert process.stdout is not None
-        self.process = process
-        self._output = BufferedByteReceiveStream(process.stdout)
-
-    async def line(self) -> str:
-        with anyio.fail_after(SOON_S):
-            return (await self._output.receive_until(b"\n", 10_000)).decode()
-
-    async def rest(self) -> list[str]:
-        """What it still said, whole lines only."""
-        text = bytearray()
-        try:
-            while True:
-                text += await self._output.receive()
-        except anyio.EndOfStream:
-            return text.decode().split("\n")[:-1]
-
-
-@asynccontextmanager
-async def child(program: str, *words: str) -> AsyncGenerator[Child]:
-    async with await anyio.open_process([sys.executable, "-c", program, *words], stderr=None) as process:
-        try:
-            yield Child(process)
-        finally:
-            if process.returncode is None:
-                process.kill()
-
-
 @pytest.mark.parametrize("kills", [8, pytest.param(100, marks=[pytest.mark.full, pytest.mark.timeout(600)])])
 async def test_what_was_acknowledged_outlives_sigkill_of_its_writers(
     postgres: PostgresServer, seed: int, kills: int
@@ -218,25 +154,8 @@ async def test_what_was_acknowledged_outlives_sigkill_of_its_writers(
         for session in SESSIONS:
             await opened(world, session)
         for kill in range(kills):
-            async with child(WRITER, url, f"w{kill}", f"w{kill - 1}") as writer:
-                lines = [await writer.line()]
-                with anyio.move_on_after(draw.uniform(0.0, 0.15)):
-                    while True:
-                        lines.append(await writer.line())
-                writer.process.send_signal(signal.SIGKILL)
-                lines += await writer.rest()
-            for line in lines:
-                session, seq = line.split()
-                acknowledged[session] = int(seq)
-        for session, seq in acknowledged.items():
-            commits = await whole(world, session)
-            assert len(commits) >= seq
-            assert [there.header.seq for there in commits] == list(range(1, len(commits) + 1))
-            for there in commits:
-                expected = {b"first", b"takeover", b"%d of %s" % (there.header.seq, session.encode())}
-                assert there.body in expected
-            items = await read(world, session, len(commits))
-            assert not any(isinstance(item.what, Gap) for item in items)
+            acknowledged |= await killed("postgres", url, kill, draw)
+        await kept(world, acknowledged)
         # The last of them may have been killed in the middle of a claim: whoever comes next still gets each session.
         for session in SESSIONS:
             assert (await claimed(world, "heir", session, dead=[f"w{kills - 1}"])).proof == "proved"

@@ -20,7 +20,8 @@ try:
     from anthropic.types import Message
     from anthropic.types import RawMessageStreamEvent as Event
 
-    from outlast.models.wire import JSON, Limits, Lines, broken, declined, failed, hear, telling, without
+    from outlast.models.client import HttpModel
+    from outlast.models.wire import JSON, Limits, broken, declined, failed, hear, telling, without
 except ModuleNotFoundError as missing:
     raise ExtraMissing(
         what="Asking models over Anthropic's API", install="pip install 'outlast[anthropic]'"
@@ -41,7 +42,7 @@ _STATUSES: Final = {
 _TOO_LONG: Final = ("prompt is too long", "exceed context limit", "input length and `max_tokens`")
 
 
-class Anthropic:
+class Anthropic(HttpModel):
     """See `outlast.model.Model`.
 
     Args:
@@ -69,28 +70,18 @@ class Anthropic:
         limits: Limits | None = None,
         prices: Mapping[str, Price] = LIST_PRICES,
     ) -> None:
-        self._name = name
-        self._api_key = api_key
-        self._base_url = base_url
-        self._max_tokens = max_tokens
-        self._context_tokens = context_tokens
+        super().__init__(
+            name,
+            provider=PROVIDER,
+            api_key=api_key,
+            base_url=base_url,
+            max_tokens=max_tokens,
+            context_tokens=context_tokens,
+            headers=headers,
+            limits=limits,
+            prices=prices,
+        )
         self._cache = cache
-        self._headers = dict(headers or {})
-        self._limits = limits or Limits()
-        self._lines = Lines(self._limits)
-        self._prices = prices
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def provider(self) -> str:
-        return PROVIDER
-
-    @property
-    def context_tokens(self) -> int:
-        return self._context_tokens
 
     def versions(self) -> Mapping[str, str]:
         return {"anthropic": anthropic.__version__}

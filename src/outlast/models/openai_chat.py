@@ -18,7 +18,8 @@ try:
     from openai import AsyncStream
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-    from outlast.models.wire import JSON, Limits, Lines, broken, declined, failed, hear, telling, without
+    from outlast.models.client import HttpModel
+    from outlast.models.wire import JSON, Limits, broken, declined, failed, hear, telling, without
 except ModuleNotFoundError as missing:
     raise ExtraMissing(
         what="Asking models over OpenAI's API", install="pip install 'outlast[openai]'"
@@ -29,7 +30,7 @@ _TOO_LONG: Final = "context_length_exceeded"
 _TOO_LONG_WORDS: Final = ("maximum context length", "context length exceeded", "exceeds the context")
 
 
-class OpenAIChat:
+class OpenAIChat(HttpModel):
     """See `outlast.model.Model`.
 
     Args:
@@ -55,27 +56,17 @@ class OpenAIChat:
         limits: Limits | None = None,
         prices: Mapping[str, Price] = OPENAI_PRICES,
     ) -> None:
-        self._name = name
-        self._api_key = api_key
-        self._base_url = base_url
-        self._max_tokens = max_tokens
-        self._context_tokens = context_tokens
-        self._headers = dict(headers or {})
-        self._limits = limits or Limits()
-        self._lines = Lines(self._limits)
-        self._prices = prices
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def provider(self) -> str:
-        return PROVIDER
-
-    @property
-    def context_tokens(self) -> int:
-        return self._context_tokens
+        super().__init__(
+            name,
+            provider=PROVIDER,
+            api_key=api_key,
+            base_url=base_url,
+            max_tokens=max_tokens,
+            context_tokens=context_tokens,
+            headers=headers,
+            limits=limits,
+            prices=prices,
+        )
 
     def versions(self) -> Mapping[str, str]:
         return {"openai": openai.__version__}
