@@ -22,7 +22,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from outlast.adapter import Agent, Gateway
-from outlast.errors import BadInput, NotFound, OutlastError, SessionErased, WorldUnavailable
+from outlast.answers import failure, json_answer
+from outlast.errors import BadInput, OutlastError
 from outlast.notify import Notifier, notifier_of
 from outlast.opening import open_world
 from outlast.serving import read_body
@@ -74,12 +75,12 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
     async def advance(request: Request) -> Response:
         end_s = time.monotonic() + limit_s  # to open a World takes time too
         if not _may(request, token):
-            return _answer(401, {"error": "The bearer token is missing or wrong."})
+            return json_answer(401, {"error": "The bearer token is missing or wrong."})
         try:
             body = await read_body(request, BODY_BYTES)
             asked = msgspec.json.decode(b"too long" if body is None else body or b"{}", type=_Asked)
         except msgspec.MsgspecError as error:
-            return _answer(400, {"error": f"The body is no request to advance: {error}"})
+            return json_answer(400, {"error": f"The body is no request to advance: {error}"})
         try:
             told = notifier_of(read_settings()) if notifier is None else notifier
             config = WorkerConfig(data or read_settings().data, only=asked.session or None, notifier=told)
@@ -93,8 +94,8 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
                 if left.again and waker is not None and asked.session:
                     await waker.wake(asked.tenant, asked.session)
         except OutlastError as error:
-            return _answer(_status(error), {"error": str(error)})
-        return _answer(200, msgspec.structs.asdict(left))
+            return failure(error)
+        return json_answer(200, msgspec.structs.asdict(left))
 
     return Route(path, advance, methods=["POST"])
 
@@ -102,19 +103,3 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
 def _may(request: Request, token: str) -> bool:
     given = request.headers.get("authorization", "")
     return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
-
-
-def _status(error: OutlastError) -> int:
-    match error:
-        case NotFound() | SessionErased():
-            return 404
-        case BadInput():
-            return 400
-        case WorldUnavailable():
-            return 503
-        case _:
-            return 500
-
-
-def _answer(status: int, value: object) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")

@@ -18,15 +18,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from outlast.answers import failure, json_answer
 from outlast.clock import Clock, SystemClock
 from outlast.errors import (
     BadInput,
-    InputConflict,
-    NotFound,
     OutlastError,
     Refused,
-    SessionErased,
-    WorldUnavailable,
 )
 from outlast.opening import open_world
 from outlast.serving import read_body
@@ -109,7 +106,9 @@ def webhook_route(
     async def take(request: Request) -> Response:
         body = await read_body(request, BODY_BYTES)
         if body is None:
-            return _answer(413, {"error": f"The body is longer than {BODY_BYTES} bytes, or came too slowly."})
+            return json_answer(
+                413, {"error": f"The body is longer than {BODY_BYTES} bytes, or came too slowly."}
+            )
         try:
             delivery = receive(dict(request.headers), body, watch.now())
             _check(delivery)
@@ -118,8 +117,8 @@ def webhook_route(
             if waker is not None:
                 await waker.wake(tenant, delivery.session)
         except OutlastError as error:
-            return _answer(_status(error), {"error": str(error)})
-        return _answer(202, {"input": taken})
+            return failure(error)
+        return json_answer(202, {"input": taken})
 
     return Route(path, take, methods=["POST"])
 
@@ -137,23 +136,3 @@ async def _put(world: World, delivery: Delivery) -> str:
     if delivery.signal:
         return await session.signal(delivery.signal, delivery.value, id=input_id)
     return (await session.send(delivery.prompt, id=input_id)).input
-
-
-def _status(error: OutlastError) -> int:
-    match error:
-        case NotFound() | SessionErased():
-            return 404
-        case InputConflict():
-            return 409
-        case BadInput():
-            return 400
-        case Refused():
-            return 401
-        case WorldUnavailable():
-            return 503
-        case _:
-            return 500
-
-
-def _answer(status: int, value: object) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
