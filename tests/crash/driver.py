@@ -24,19 +24,25 @@ from outlast.engine.deadlines import claim_supervision
 from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate, Point
 from outlast.model import Answer, AssistantMessage, Request, Show, TextPart, UserMessage, quiet, user
+from outlast.notify import Notice
+from outlast.opening import open_world
 from outlast.records import CallIntent, CallOutcome, CallStarted
 from outlast.session import Session
 from outlast.testing.faults import AroundWorld, Spot, StrikingGate
 from outlast.tool import Done, NotDone, Tool, ToolIO, Unsure, Verdict, result_text, tool
 from outlast.worker import WorkerConfig, open_worker
 from outlast.world import Claim, Takeover, WorkerOffer, World
-from outlast.worlds.sqlite import SqliteWorld, open_sqlite
+from outlast.worlds.postgres import PostgresWorld
+from outlast.worlds.postgres.database import Rows, Value
+from outlast.worlds.postgres.pool import Pool
+from outlast.worlds.sqlite import SqliteWorld
 
 
 class Orders(msgspec.Struct, frozen=True):
     """What a driver is told."""
 
     world: str
+    """Its URL."""
     data: str
     ledger: str
     """What happened outside, one JSON object a line."""
@@ -45,7 +51,7 @@ class Orders(msgspec.Struct, frozen=True):
     hold: str = ""
     """While this file exists it claims nothing."""
     strike: str = ""
-    """`SIGKILL` or `SIGSTOP`, at the spot; or `write`: SIGSTOP in the middle of the next write to the file."""
+    """`SIGKILL` or `SIGSTOP`, at the spot; or `write`: SIGSTOP in the middle of the next write to the World."""
     spot: tuple[str, str, int] = ("", "", 1)
     """Point, policy and how often; without a point: the n-th crossing of any, counted from 0."""
     lease_s: float = 10.0
@@ -55,6 +61,8 @@ class Orders(msgspec.Struct, frozen=True):
     """Its `verify` finds nothing out."""
     loop: bool = False
     """It carries a loop of one's own, and no script."""
+    tells: bool = False
+    """It notifies somebody: what it told stands in the ledger."""
 
 
 class Ledger:
@@ -73,6 +81,17 @@ class Ledger:
         lines = Path(self._path).read_bytes().splitlines() if Path(self._path).exists() else []
         found = [msgspec.json.decode(line, type=dict[str, str]) for line in lines]
         return any(facts["session"] == session and facts.get("tag") == tag for facts in found)
+
+
+class Teller:
+    """Notifies somebody, who keeps it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def tell(self, notice: Notice) -> str:
+        self._ledger.note(notice.session, told=f"{notice.id} {notice.event} {notice.status}")
+        return ""
 
 
 class Patient(AroundWorld):
@@ -282,17 +301,49 @@ async def say(word: str) -> None:
         os._exit(0)
 
 
-def gate_of(orders: Orders, world: SqliteWorld) -> Gate:
+def stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def stop_in_write(world: World) -> None:
+    """Stop this process in its next write, while it holds what a write holds."""
+    match world:
+        case SqliteWorld() if world.store.writer is not None:
+            world.store.writer.write(lambda _: stop())
+        case PostgresWorld():
+            _stop_in_transaction(world.store.pool)
+        case _:
+            raise AssertionError(f"no way is known to stop in a write to {world.name}")
+
+
+def _stop_in_transaction(pool: Pool) -> None:
+    real = pool.rows
+
+    async def rows(statement: str, *bindings: Value) -> Rows:
+        if "insert into" not in statement:
+            return await real(statement, *bindings)
+        pool.rows = real
+        async with pool.transaction() as connection:
+            found = await connection.fetch(statement, *bindings)
+            stop()
+            return found
+
+    pool.rows = rows
+
+
+def gate_of(orders: Orders, world: World) -> Gate:
     if not orders.strike:
         return OpenGate()
     point, policy, nth = orders.spot
 
     def strike() -> None:
-        number = signal.SIGKILL if orders.strike == "SIGKILL" else signal.SIGSTOP
-        if orders.strike != "write":
-            os.kill(os.getpid(), number)
-        elif world.store.writer is not None:
-            world.store.writer.write(lambda _: os.kill(os.getpid(), number))
+        match orders.strike:
+            case "SIGKILL":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "SIGSTOP":
+                stop()
+            case _:
+                stop_in_write(world)
 
     if not point:
         return Announced(Countdown(nth, strike))
@@ -306,7 +357,7 @@ async def _struck(_: int) -> None:
 async def main() -> None:
     orders = msgspec.json.decode(sys.argv[1], type=Orders)
     supervision = claim_supervision(os.environ)
-    async with open_sqlite(Path(orders.world)) as store:
+    async with open_world(orders.world) as store:
         world = Patient(store, orders.hold)
         outside = Outside(orders, world)
         config = WorkerConfig(
@@ -317,6 +368,7 @@ async def main() -> None:
             only=orders.only,
             gate=gate_of(orders, store),
             kill_grace_s=orders.kill_grace_s,
+            notifier=Teller(outside.ledger) if orders.tells else None,
         )
         async with open_worker(world, {"tester": outside.agent()}, cast("Gateway", None), config) as worker:
             await say("ready")

@@ -1,4 +1,4 @@
-"""Real workers on a real file: victims that are struck at a spot, and an heir that lives all the time."""
+"""Real workers on a real store: victims that are struck at a spot, and an heir that lives all the time."""
 
 import asyncio
 import os
@@ -18,12 +18,12 @@ from outlast.adapters.scripted import Scripted
 from outlast.clock import SystemClock
 from outlast.engine.processes import supervisor_argv
 from outlast.fold import fold, records_of
+from outlast.opening import open_world
 from outlast.records import AnyRecord, AttemptOpened
 from outlast.recovery import IN_DOUBT
 from outlast.session import Session
 from outlast.testing.faults import Spot
 from outlast.world import World
-from outlast.worlds.sqlite import open_sqlite
 from tests.crash.driver import Orders
 
 LIMIT_S = 30.0
@@ -79,6 +79,7 @@ class Yard:
     """Where real workers live and die."""
 
     directory: Path
+    url: str
     world: World
     workers: list[Worker] = field(default_factory=list[Worker])
     heir: Worker | None = None
@@ -96,7 +97,7 @@ class Yard:
     async def start(self, name: str, *, supervised: bool = True, **orders: Any) -> Worker:
         """Start a worker and wait until its leases stand."""
         told = Orders(
-            world=str(self.directory / "world.db"),
+            world=self.url,
             data=str(self.directory / "data"),
             ledger=str(self.ledger),
             name=name,
@@ -154,10 +155,11 @@ def _with_defaults(orders: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def yard(directory: Path, **heir: Any) -> AsyncGenerator[Yard]:
-    """A yard with an heir; nobody is left in it at the end."""
-    async with open_sqlite(directory / "world.db") as world:
-        place = Yard(directory, world)
+async def yard(directory: Path, url: str = "", **heir: Any) -> AsyncGenerator[Yard]:
+    """A yard with an heir, at a World's URL or on a file of its own; nobody is left in it at the end."""
+    url = url or f"sqlite:{directory / 'world.db'}"
+    async with open_world(url) as world:
+        place = Yard(directory, url, world)
         try:
             place.hold.touch()
             orders: dict[str, Any] = {"lease_s": LEASE_S, **heir}
@@ -180,6 +182,8 @@ class Told:
     effects: Counter[str] = field(default_factory=Counter[str])
     keys: dict[str, set[str]] = field(default_factory=lambda: defaultdict[str, set[str]](set))
     wrongs: list[str] = field(default_factory=list[str])
+    told: Counter[str] = field(default_factory=Counter[str])
+    """What somebody was notified of: its id, event and status."""
     lines: Counter[str] = field(default_factory=Counter[str])
     """How much each worker did, by name."""
 
@@ -193,6 +197,8 @@ def read_ledger(path: Path, session: str) -> Told:
         told.lines[facts["worker"]] += 1
         if "asked" in facts:
             told.asked[facts["asked"]] += 1
+        if "told" in facts:
+            told.told[facts["told"]] += 1
         if "tag" in facts:
             told.effects[facts["tag"]] += 1
             told.keys[facts["tag"]].add(facts.get("key", ""))

@@ -1,4 +1,7 @@
-"""Every point once by a real SIGKILL: a worker under its supervisor dies there, one that lives beside it goes on."""
+"""Every point by a real SIGKILL: a worker under its supervisor dies there, one that lives beside it goes on.
+
+On a file and in Postgres; there a sample that the seed draws, and every point in the full product.
+"""
 
 import random
 import sys
@@ -9,6 +12,7 @@ import pytest
 from outlast.gate import OF_TELLING, Point
 from outlast.testing.faults import Spot
 from tests.crash.real import LEASE_S, SCRIPT, STEERED, Yard, check, took_over_s, yard
+from tests.servers.postgres import PostgresServer
 
 pytestmark = [
     pytest.mark.crash,
@@ -16,7 +20,7 @@ pytestmark = [
 ]
 
 DRAWN = 4
-"""Pairs of deaths that are drawn."""
+"""Pairs of deaths that are drawn; and deaths in Postgres."""
 LAST_CROSSING = 45
 """A turn crosses somewhat more points than that."""
 MODEL_POINTS = (
@@ -83,6 +87,14 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Yard
         yield found
 
 
+@pytest.fixture(scope="module")
+async def in_postgres(
+    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
+) -> AsyncGenerator[Yard]:
+    async with yard(tmp_path_factory.mktemp("yard"), postgres.new_url()) as found:
+        yield found
+
+
 async def die_and_be_survived(place: Yard, name: str, deaths: tuple[Spot, ...]) -> None:
     place.hold.touch()
     steered = any(spot.point is Point.STEER_TAKEN for spot in deaths)
@@ -112,12 +124,26 @@ async def test_a_turn_outlives_a_sigkill_at_every_point_for_every_policy(
     await die_and_be_survived(place, f"rest-{REST.index(deaths)}", deaths)
 
 
-@pytest.mark.parametrize("place_in_list", range(DRAWN))
-async def test_a_turn_outlives_two_sigkills_drawn_by_the_seed(
-    place: Yard, place_in_list: int, seed: int
+@pytest.mark.server
+@pytest.mark.parametrize("number", range(DRAWN))
+async def test_a_turn_in_postgres_outlives_a_sigkill_at_points_drawn_by_the_seed(
+    in_postgres: Yard, number: int, seed: int
 ) -> None:
-    draw = random.Random(seed + place_in_list)
-    name = f"drawn-{place_in_list}"
+    deaths = random.Random(seed).sample(EVERYWHERE, DRAWN)[number]
+    await die_and_be_survived(in_postgres, f"sampled-{number}", deaths)
+
+
+@pytest.mark.full
+@pytest.mark.server
+@pytest.mark.parametrize("deaths", EVERYWHERE, ids=named)
+async def test_a_turn_in_postgres_outlives_a_sigkill_at_every_point_for_every_policy(
+    in_postgres: Yard, deaths: tuple[Spot, ...]
+) -> None:
+    await die_and_be_survived(in_postgres, f"every-{EVERYWHERE.index(deaths)}", deaths)
+
+
+async def die_twice(place: Yard, name: str, draw: random.Random) -> None:
+    """Let two workers die, each at a crossing that is drawn, whatever it is."""
     moments = (draw.randrange(LAST_CROSSING), draw.randrange(LAST_CROSSING))
     place.hold.touch()
     victims = [await place.victim(name, number, moment) for number, moment in enumerate(moments)]
@@ -131,3 +157,16 @@ async def test_a_turn_outlives_two_sigkills_drawn_by_the_seed(
     except AssertionError as wrong:
         wrong.add_note(f"after SIGKILL at crossings {moments}")
         raise
+
+
+@pytest.mark.parametrize("number", range(DRAWN))
+async def test_a_turn_outlives_two_sigkills_drawn_by_the_seed(place: Yard, number: int, seed: int) -> None:
+    await die_twice(place, f"drawn-{number}", random.Random(seed + number))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 20))])
+async def test_a_turn_in_postgres_outlives_two_sigkills_drawn_by_the_seed(
+    in_postgres: Yard, number: int, seed: int
+) -> None:
+    await die_twice(in_postgres, f"drawn-{number}", random.Random(seed + 100 + number))

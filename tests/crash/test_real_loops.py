@@ -1,6 +1,7 @@
 """A loop of one's own under real workers: SIGKILL in calls and in waits, SIGSTOP beyond the lease while it waits."""
 
 import asyncio
+import random
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -14,6 +15,7 @@ from outlast.recovery import IN_DOUBT
 from outlast.session import Session
 from outlast.testing.faults import Spot
 from tests.crash.real import LIMIT_S, Yard, read_ledger, yard
+from tests.servers.postgres import PostgresServer
 
 pytestmark = [
     pytest.mark.crash,
@@ -41,6 +43,23 @@ LATE: list[tuple[Spot, ...]] = [
 @pytest.fixture(scope="module")
 async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Yard]:
     async with yard(tmp_path_factory.mktemp("yard"), loop=True) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+async def in_postgres(
+    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
+) -> AsyncGenerator[Yard]:
+    async with yard(tmp_path_factory.mktemp("yard"), postgres.new_url(), loop=True) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+async def short_in_postgres(
+    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
+) -> AsyncGenerator[Yard]:
+    leases = {"lease_s": LEASE_S, "kill_grace_s": GRACE_S}
+    async with yard(tmp_path_factory.mktemp("short"), postgres.new_url(), loop=True, **leases) as found:
         yield found
 
 
@@ -126,7 +145,25 @@ async def test_a_loop_outlives_a_sigkill_while_it_waits_and_before(
     await die_and_be_survived(place, f"late-{LATE.index(deaths)}", deaths, early=False)
 
 
-async def test_a_worker_suspended_beyond_its_lease_while_its_loop_waits_commits_nothing(short: Yard) -> None:
+@pytest.mark.server
+async def test_a_loop_in_postgres_outlives_a_sigkill_at_a_point_drawn_by_the_seed(
+    in_postgres: Yard, seed: int
+) -> None:
+    deaths = random.Random(seed).choice([*EARLY, *LATE])
+    await die_and_be_survived(in_postgres, "drawn", deaths, early=deaths in EARLY)
+
+
+@pytest.mark.full
+@pytest.mark.server
+@pytest.mark.parametrize("deaths", [*EARLY, *LATE], ids=named)
+async def test_a_loop_in_postgres_outlives_a_sigkill_in_its_waits_and_before(
+    in_postgres: Yard, deaths: tuple[Spot, ...]
+) -> None:
+    name = f"every-{[*EARLY, *LATE].index(deaths)}"
+    await die_and_be_survived(in_postgres, name, deaths, early=deaths in EARLY)
+
+
+async def suspend_beyond_the_lease(short: Yard) -> None:
     name = "suspended"
     short.hold.touch()
     spot = Spot(Point.AFTER_INTENT, "wait")
@@ -145,3 +182,14 @@ async def test_a_worker_suspended_beyond_its_lease_while_its_loop_waits_commits_
     assert (await short.world.get(name)).seq == before.seq, "it committed something"
     assert read_ledger(short.ledger, name) == done, "it did something outside"
     assert isinstance((await short.records(name))[-1], TurnSettled)
+
+
+async def test_a_worker_suspended_beyond_its_lease_while_its_loop_waits_commits_nothing(short: Yard) -> None:
+    await suspend_beyond_the_lease(short)
+
+
+@pytest.mark.server
+async def test_a_worker_suspended_beyond_its_lease_in_postgres_while_its_loop_waits_commits_nothing(
+    short_in_postgres: Yard,
+) -> None:
+    await suspend_beyond_the_lease(short_in_postgres)
