@@ -9,7 +9,15 @@ from typing import Any
 from outlast.adapter import Agent
 from outlast.adapters.scripted import Scripted
 from outlast.fold import fold
-from outlast.records import CallOutcome, PromptQueued, SteerTaken, TurnSettled
+from outlast.records import (
+    AnyRecord,
+    CallOutcome,
+    NoticeDue,
+    NoticeTried,
+    PromptQueued,
+    SteerTaken,
+    TurnSettled,
+)
 from outlast.records.events import Event
 from outlast.recovery import IN_DOUBT
 from outlast.session import Outcome, Session
@@ -42,11 +50,22 @@ class Play:
 
 
 async def play(
-    world: World, session: str, script: Script, deaths: Sequence[Spot | int] = (), *, slow: bool = False
+    world: World,
+    session: str,
+    script: Script,
+    deaths: Sequence[Spot | int] = (),
+    *,
+    slow: bool = False,
+    told: bool = False,
 ) -> Play:
-    """Carry a session through the `deaths` of its workers, one after the other, to the end."""
+    """Carry a session through the `deaths` of its workers, one after the other, to the end.
+
+    Args:
+        slow: models and tools wait until watchers have seen a part of what they say.
+        told: somebody is notified of how the turn stands.
+    """
     witness = Witness(world)
-    outside = Outside(session, witness)
+    outside = Outside(session, witness, listens=told)
     opened = await Session.open(world, session, agent=Agent("tester", Scripted(script=script)))
     await opened.send("go", id="in-1")
     seen: list[Event] = []
@@ -109,10 +128,11 @@ async def check(play: Play) -> None:
     outside, script = play.outside, play.script
     session, witness = outside.session, outside.witness
     assert not outside.wrongs
-    state = fold(
-        session, await witness.commits(session)
-    )  # refuses a log out of order, and calls open at the end
+    commits = await witness.commits(session)
+    state = fold(session, commits)  # refuses a log out of order, and calls open at the end
     assert state.turn is None
+    _check_told(play, [record for commit in commits for record in records_of(session, commit)])
+    assert not state.untold
     assert not state.queue
     assert play.outcome.status == "done", play.outcome
     outcomes: dict[str, CallOutcome] = {}
@@ -130,6 +150,16 @@ async def check(play: Play) -> None:
         _check_effect(
             play, step["name"], step["arguments"]["tag"], outcomes[step["arguments"]["tag"]], result
         )
+
+
+def _check_told(play: Play, records: Sequence[AnyRecord]) -> None:
+    """Whatever is due is told at least once, and again only where somebody died who had begun to."""
+    due = [record for record in records if isinstance(record, NoticeDue)]
+    assert bool(due) is play.outside.listens
+    assert set(play.outside.told) == {f"default/{play.outside.session}/{one.number}" for one in due}
+    assert all(times <= len(play.lives) for times in play.outside.told.values())
+    tried = [record.number for record in records if isinstance(record, NoticeTried)]
+    assert tried == [one.number for one in due], "it is in the log once that somebody was told"
 
 
 def _told(script: Script, results: Sequence[Any]) -> Iterator[tuple[str | Mapping[str, Any], Any]]:

@@ -19,7 +19,7 @@ from outlast.clock import SystemClock
 from outlast.engine.processes import supervisor_argv
 from outlast.fold import fold, records_of
 from outlast.opening import open_world
-from outlast.records import AnyRecord, AttemptOpened
+from outlast.records import AnyRecord, AttemptOpened, NoticeDue
 from outlast.recovery import IN_DOUBT
 from outlast.session import Session
 from outlast.testing.faults import Spot
@@ -214,8 +214,7 @@ async def check(place: Yard, session: Session, *, unsure: bool = False) -> None:
     told = read_ledger(place.ledger, session.id)
     assert not told.wrongs
     assert outcome.status == "done", outcome
-    state = fold(session.id, await place.world.commits(session.id))
-    assert state.turn is None
+    await told_of(place, session)
     results = [item for item in outcome.value if item != "safe-0 done"]
     assert (results[0], results[5], results[-1]) == ("think about it", "look again", "all is well")
     tags = ["never-1", "verify-1", "keyed-1", "safe-1", "never-2", "never-3", "built-in-1"]
@@ -233,6 +232,23 @@ async def check(place: Yard, session: Session, *, unsure: bool = False) -> None:
         if not tag.startswith(("safe", "keyed")):
             assert times <= 1, f"{tag} happened {times} times"
         assert len(told.keys[tag]) <= 1 or tag.startswith("safe"), f"{tag} had several keys"
+
+
+async def told_of(place: Yard, session: Session) -> None:
+    """Wait until whoever is to be notified was: of all that is due, and again only where somebody died meanwhile."""
+    async with asyncio.timeout(LIMIT_S), place.world.subscribe(session.id) as hints:
+        while (state := fold(session.id, await place.world.commits(session.id))).untold:
+            await hints.wait(0.1)
+    assert state.turn is None
+    told, records = read_ledger(place.ledger, session.id).told, await place.records(session.id)
+    lives = {record.worker for record in records if isinstance(record, AttemptOpened)}
+    due = {
+        f"default/{session.id}/{one.number} {one.event} {one.status}"
+        for one in records
+        if isinstance(one, NoticeDue)
+    }
+    assert set(told) == due
+    assert all(times <= len(lives) for times in told.values())
 
 
 async def took_over_s(place: Yard, session: str, worker: str, died_s: float) -> float:

@@ -20,6 +20,7 @@ from outlast.engine.batch import Batcher
 from outlast.engine.turn import Advancer, Control
 from outlast.fold import records_of
 from outlast.gate import Gate, Point
+from outlast.notify import Notice
 from outlast.records import (
     FORMAT,
     AnyRecord,
@@ -38,9 +39,10 @@ from tests.nowhere import nowhere
 
 Manner = Literal["never", "safe", "keyed", "keyed-expired", "verify", "verify-unsure", "verify-raises"]
 """A tool's policy, and how honest what stands behind it is."""
-Shape = Literal["single", "batch", "asked", "built-in", "slow", "steered"]
+Shape = Literal["single", "batch", "asked", "built-in", "slow", "steered", "told"]
 """One call; two at once in lanes; two granted with a model's answer and run in the worker; the same in the harness; one
-call of a tool and models that are slow enough to be watched; one call during which a steer arrives."""
+call of a tool and models that are slow enough to be watched; one call during which a steer arrives; one call, and
+somebody who is notified of how the turn stands."""
 
 Script = Sequence[Mapping[str, Any]]
 MANNERS: tuple[Manner, ...] = get_args(Manner)
@@ -103,6 +105,10 @@ class Outside:
 
     session: str
     witness: Witness
+    listens: bool = False
+    """Somebody is notified of how the turns stand."""
+    told: Counter[str] = field(default_factory=Counter[str])
+    """How often that was told, by its id."""
     asked: Counter[str] = field(default_factory=Counter[str])
     """How often a model was asked, by text."""
     effects: Counter[str] = field(default_factory=Counter[str])
@@ -130,6 +136,19 @@ class Outside:
             if not safe and io.call not in self.witness.begun[self.session]:
                 self.wrongs.append(f"{tag!r} took effect before its intent was durable")
         return f"{tag} done"
+
+
+class Ear:
+    """Hears of how turns stand from one worker, while that lives."""
+
+    def __init__(self, outside: Outside, check: Callable[[], None]) -> None:
+        self._outside = outside
+        self._check = check
+
+    async def tell(self, notice: Notice) -> str:
+        self._check()
+        self._outside.told[notice.id] += 1
+        return ""
 
 
 class Countdown:
@@ -214,7 +233,14 @@ class Life:
         """Claim and advance until nothing is ready. Returns False if it died."""
         world, clock = self.world, SystemClock()
         advancer = Advancer(
-            world, Batcher(world), {"tester": self.agent}, nowhere, self.gate, clock, kill_grace_s=0.0
+            world,
+            Batcher(world),
+            {"tester": self.agent},
+            nowhere,
+            self.gate,
+            clock,
+            kill_grace_s=0.0,
+            notifier=Ear(self.outside, world.check) if self.outside.listens else None,
         )
         try:
             while (claim := await self._claim(dead)) is not None:
@@ -321,7 +347,7 @@ def script_of(shape: Shape, manner: Manner) -> Script:
     name = tool_name(manner)
     built_in = "built_in_safe" if manner == "safe" else "built_in"
     match shape:
-        case "single" | "slow":
+        case "single" | "slow" | "told":
             return [say(first), call(name, "one"), say(last)]
         case "batch":
             return [say(first), batch(call(name, "one"), call(name, "two")), say(last)]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from outlast.gate import OF_TELLING, Point
+from outlast.gate import Point
 from outlast.testing.faults import Spot
 from outlast.world import World
 from outlast.worlds.memory import open_memory
@@ -51,13 +51,20 @@ def scenes() -> list[Scene]:
         "built-in": ("never", "safe"),
         "slow": ("never", "safe"),
         "steered": ("never",),
+        "told": ("never", "safe"),
     }
     return [(shape, manner) for shape in SHAPES for manner in few.get(shape, MANNERS)]
 
 
 def in_every_world() -> list[object]:
     """Every scene in memory; elsewhere those that differ in what they wait for, the rest in the full product."""
-    small = {("single", "never"), ("batch", "never"), ("asked", "safe"), ("built-in", "never")}
+    small = {
+        ("single", "never"),
+        ("batch", "never"),
+        ("asked", "safe"),
+        ("built-in", "never"),
+        ("told", "safe"),
+    }
     return [
         *(pytest.param("memory", *scene) for scene in scenes()),
         *(
@@ -75,7 +82,8 @@ def in_every_world() -> list[object]:
 
 async def play_scene(world: World, name: str, scene: Scene, *deaths: Spot) -> Play:
     shape, manner = scene
-    return await play(world, name, script_of(shape, manner), deaths, slow=shape == "slow")
+    script = script_of(shape, manner)
+    return await play(world, name, script, deaths, slow=shape == "slow", told=shape == "told")
 
 
 async def carried(world: World, name: str, scene: Scene, *deaths: Spot) -> Play:
@@ -177,7 +185,7 @@ async def test_every_point_is_crossed_by_some_turn_or_its_recovery() -> None:
                 (play_scene(world, f"cut-{number}-{again}", scene, spot) for again, spot in enumerate(spots)),
             )
             crossed.update(spot.point for played in (uncut, *recoveries) for spot in played.crossed)
-    assert crossed == set(Point) - OF_TELLING
+    assert crossed == set(Point)
 
 
 @pytest.mark.parametrize(

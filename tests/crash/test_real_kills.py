@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from outlast.gate import OF_TELLING, Point
+from outlast.gate import Point
 from outlast.testing.faults import Spot
 from tests.crash.real import LEASE_S, SCRIPT, STEERED, Yard, check, took_over_s, yard
 from tests.servers.postgres import PostgresServer
@@ -36,7 +36,7 @@ TOOL_SPOTS = [
 ]
 FIRST = [
     *(Spot(point) for point in (Point.CLAIMED, Point.TURN_OPENED, Point.BEFORE_SETTLE, Point.AFTER_SETTLE)),
-    Spot(Point.RELEASED),
+    *(Spot(point) for point in (Point.BEFORE_TELLING, Point.AFTER_TELLING, Point.RELEASED)),
     *(Spot(point, "model", nth) for point in MODEL_POINTS for nth in (1, 2)),
     Spot(Point.DELIVERED, "model", 2),
     *TOOL_SPOTS,
@@ -69,7 +69,7 @@ def once_each() -> list[tuple[Spot, ...]]:
         if death[-1].point not in seen:
             seen.add(death[-1].point)
             chosen.append(death)
-    assert seen == set(Point) - OF_TELLING
+    assert seen == set(Point)
     return chosen
 
 
@@ -83,7 +83,7 @@ REST = [death for death in EVERYWHERE if death not in ONCE]
 
 @pytest.fixture(scope="module")
 async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Yard]:
-    async with yard(tmp_path_factory.mktemp("yard")) as found:
+    async with yard(tmp_path_factory.mktemp("yard"), tells=True) as found:
         yield found
 
 
@@ -91,14 +91,14 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Yard
 async def in_postgres(
     tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
 ) -> AsyncGenerator[Yard]:
-    async with yard(tmp_path_factory.mktemp("yard"), postgres.new_url()) as found:
+    async with yard(tmp_path_factory.mktemp("yard"), postgres.new_url(), tells=True) as found:
         yield found
 
 
 async def die_and_be_survived(place: Yard, name: str, deaths: tuple[Spot, ...]) -> None:
     place.hold.touch()
     steered = any(spot.point is Point.STEER_TAKEN for spot in deaths)
-    victims = [await place.victim(name, number, spot) for number, spot in enumerate(deaths)]
+    victims = [await place.victim(name, number, spot, tells=True) for number, spot in enumerate(deaths)]
     session = await place.opened(name, STEERED if steered else SCRIPT)
     died_s = 0.0
     for victim in victims:
@@ -106,8 +106,7 @@ async def die_and_be_survived(place: Yard, name: str, deaths: tuple[Spot, ...]) 
         await victim.says("struck")
         died_s = await victim.dies()
     await check(place, session)
-    over = deaths[-1].point in {Point.AFTER_SETTLE, Point.RELEASED}
-    if not over:
+    if deaths[-1].point is not Point.RELEASED:  # else nothing was left to be done
         assert await took_over_s(place, name, "heir", died_s) < LEASE_S / 4, "it waited for the lease"
 
 
@@ -146,7 +145,7 @@ async def die_twice(place: Yard, name: str, draw: random.Random) -> None:
     """Let two workers die, each at a crossing that is drawn, whatever it is."""
     moments = (draw.randrange(LAST_CROSSING), draw.randrange(LAST_CROSSING))
     place.hold.touch()
-    victims = [await place.victim(name, number, moment) for number, moment in enumerate(moments)]
+    victims = [await place.victim(name, number, moment, tells=True) for number, moment in enumerate(moments)]
     session = await place.opened(name)
     for victim in victims:
         await place.send(victim, last=victim is victims[-1])
