@@ -21,7 +21,7 @@ from tests.crash.stage import MANNERS, SHAPES, Manner, Shape, script_of
 from tests.servers.postgres import PostgresServer
 
 PAIRS = 40
-"""Pairs of deaths that the fast set draws."""
+"""Pairs of deaths that the fast set draws in memory; elsewhere the full product draws them."""
 
 T = TypeVar("T")
 
@@ -155,12 +155,22 @@ async def test_a_turn_outlives_a_second_death_at_every_point_of_the_recovery(
             )
 
 
-async def test_a_turn_outlives_pairs_of_deaths_drawn_by_the_seed(seed: int) -> None:
+@pytest.mark.parametrize(
+    "world_name",
+    [
+        "memory",
+        pytest.param("sqlite", marks=pytest.mark.full),
+        pytest.param("postgres", marks=[*IN_POSTGRES, pytest.mark.full]),
+    ],
+)
+async def test_a_turn_outlives_pairs_of_deaths_drawn_by_the_seed(
+    world_name: str, request: pytest.FixtureRequest, seed: int
+) -> None:
     draw = random.Random(seed)
     drawn: dict[Scene, list[int]] = defaultdict(list)
     for number in range(PAIRS):
         drawn[draw.choice([scene for scene in scenes() if scene[0] != "steered"])].append(number)
-    async with open_memory() as world:
+    async with open_named(world_name, request) as world:
 
         async def twice_cut(scene: Scene, number: int) -> None:
             draw = random.Random(f"{seed}-{number}")

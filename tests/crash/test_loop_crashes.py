@@ -21,6 +21,7 @@ from outlast.testing.faults import Spot
 from outlast.tool import ToolIO, tool
 from outlast.world import World
 from outlast.worlds.memory import MemoryStore, open_memory
+from outlast.worlds.postgres import open_postgres
 from outlast.worlds.sqlite import open_sqlite
 from tests.crash.loops import (
     Act,
@@ -38,6 +39,7 @@ from tests.crash.loops import (
     check_loop,
     play_loop,
 )
+from tests.servers.postgres import PostgresServer
 from tests.unit.engine_desk import Desk, opened, until
 
 DAY_S = 86_400.0
@@ -129,6 +131,23 @@ async def test_a_loop_on_sqlite_outlives_its_worker_at_every_point(
     clock: ManualClock, tmp_path: Path
 ) -> None:
     async with open_sqlite(tmp_path / "world.db", clock=clock) as world:
+        await die_at(world, clock, lambda crossed: crossed)
+
+
+@pytest.mark.server
+async def test_a_loop_on_postgres_outlives_its_worker_at_points_drawn_by_the_seed(
+    clock: ManualClock, postgres: PostgresServer, seed: int
+) -> None:
+    async with open_postgres(postgres.new_url(), clock=clock) as world:
+        await die_at(world, clock, lambda crossed: random.Random(seed).sample(crossed, DRAWN))
+
+
+@pytest.mark.full
+@pytest.mark.server
+async def test_a_loop_on_postgres_outlives_its_worker_at_every_point(
+    clock: ManualClock, postgres: PostgresServer
+) -> None:
+    async with open_postgres(postgres.new_url(), clock=clock) as world:
         await die_at(world, clock, lambda crossed: crossed)
 
 
