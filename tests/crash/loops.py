@@ -16,6 +16,7 @@ from outlast.adapter import Agent
 from outlast.adapters.python import IO, Loop
 from outlast.clock import ManualClock
 from outlast.codec import encode_records
+from outlast.documents import Document
 from outlast.engine.batch import Batcher
 from outlast.engine.turn import Advancer, Control
 from outlast.errors import ModelCallFailed
@@ -36,6 +37,7 @@ from outlast.records import (
 )
 from outlast.records import Verdict as VerdictRecord
 from outlast.records.kinds import Ruling
+from outlast.rules import ask
 from outlast.session import Outcome, Session
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
 from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, Unsure, Verdict, tool
@@ -44,14 +46,17 @@ from tests.crash.stage import Countdown, Outside, Witness, records_of
 from tests.nowhere import nowhere
 
 RecordT = TypeVar("RecordT", bound=AnyRecord)
-Manner = Literal["never", "ask", "safe", "keyed", "verify", "verify-unsure"]
+Manner = Literal["never", "ask", "safe", "keyed", "verify", "verify-unsure", "asked"]
+"""A tool's policy, and how honest what stands behind it is; `asked` is a `never` that a rule asks a person about."""
 Valued = Literal["now", "random", "uuid", "once"]
 DAY_S: Final = 86_400.0
 LIMIT_S: Final = 20.0
 NOTES: Final = "notes"
-"""A document that the loop edits."""
+"""A document that the loop edits, and an application meanwhile."""
 ACTS: Final = "acts"
 """A document that its tools edit."""
+EDITS: Final = 3
+"""How often an application edits a document of a loop that edits one."""
 ROUNDS: Final = 60
 """How often a turn may come to rest before it must have ended."""
 
@@ -208,7 +213,8 @@ class Walker:
         """By lane, the values that it took in this attempt."""
 
     def agent(self) -> Agent:
-        return Agent("tester", Loop(self.run), tools=[self.tool(manner) for manner in get_args(Manner)])
+        tools = [self.tool(manner) for manner in get_args(Manner)]
+        return Agent("tester", Loop(self.run), tools=tools, rules=[ask("asked")])
 
     async def run(self, io: IO, prompt: str) -> object:
         """The loop."""
@@ -389,6 +395,8 @@ class Crowd:
         self._rulings = list(rulings)
         self._sent = 0
         self._left: Counter[str] = Counter()
+        self._edits: list[asyncio.Task[Document]] = []
+        self._edits_too = any(isinstance(step, Note) for step in each(program))
         waits = [step for step in each(program) if isinstance(step, Await) and step.given]
         self._early = [step.signal for step in waits if step.early]
         self._left.update(step.signal for step in waits if not step.early)
@@ -397,7 +405,9 @@ class Crowd:
         """What is there before the turn."""
         for signal in self._early:
             await self._signal(signal)
+        await self._edit()
         await self._session.send("go", id="in-1")
+        await self._edit()
 
     async def attend(self) -> None:
         """Give what is waited for; if that is only time, let it pass.
@@ -408,10 +418,15 @@ class Crowd:
         state = await self._session.state()
         assert state.turn is not None
         gave = [await self._give(call) for call in state.turn.open_calls()]
-        parked = state.turn.parked
-        for call in parked.evidence.get("in_doubt", ()) if parked is not None else ():
+        evidence = {} if state.turn.parked is None else state.turn.parked.evidence
+        for call in evidence.get("in_doubt", ()):
             await self._decide(call, self._rulings.pop() if self._rulings else "done")
             gave.append(True)
+        for call in evidence.get("asks", ()):
+            await self._decide(call, "allow")
+            gave.append(True)
+        if len(self._edits) < EDITS:
+            await self._edit()
         if not any(gave):
             wake_at_s = (await self._session.head()).wake_at_s
             assert wake_at_s is not None, "it waits for nothing"
@@ -430,6 +445,21 @@ class Crowd:
         self._left[about["signal"]] -= 1
         await self._signal(about["signal"])
         return True
+
+    async def end(self) -> int:
+        """Wait until every edit of the application is in the log. Returns how many there were."""
+        return len(await asyncio.gather(*self._edits))
+
+    async def _edit(self) -> None:
+        """An application edits the loop's document, whoever holds the session."""
+        if not self._edits_too:
+            return
+        name = f"edit-{len(self._edits) + 1}"
+        edit = self._session.edit(NOTES, Set(name, f"/{name}"), id=name)
+        self._edits.append(asyncio.get_running_loop().create_task(edit))
+        # Once the edit is durable it goes on, so that every play takes the same course.
+        while await self._session.world.find_input(self._session.id, name) is None:  # noqa: ASYNC110 - a World has no event for it
+            await asyncio.sleep(0)
 
     async def _signal(self, name: str) -> None:
         self._sent += 1
@@ -450,6 +480,8 @@ class LoopPlay:
     outside: Outside
     lives: list[LoopLife]
     outcome: Outcome
+    edits: int = 0
+    """How many an application made."""
     records: list[AnyRecord] = field(default_factory=list[AnyRecord])
 
     @property
@@ -464,7 +496,7 @@ class LoopPlay:
     def doubts(self) -> bool:
         """Whether a call was ever in doubt: then the loop may have gone another way."""
         tools = {one.call for one in self.of(CallIntent) if one.kind == "tool"}
-        decided = any(one.call in tools for one in self.of(Decided))
+        decided = any(one.call in tools for one in self.of(Decided) if one.ruling != "allow")
         return decided or any(one.status == "in_doubt" for one in self.of(CallOutcome))
 
     def of(self, kind: type[RecordT]) -> Iterator[RecordT]:
@@ -504,8 +536,9 @@ async def play_loop(
         else:
             raise AssertionError("the turn never ends")
         outcome = await session.result(1)
+        edits = await crowd.end()
     records = [record for commit in await world.commits(name) for record in records_of(name, commit)]
-    return LoopPlay(program, outside, lives, outcome, records)
+    return LoopPlay(program, outside, lives, outcome, edits, records)
 
 
 async def _nothing(io: IO, prompt: str) -> object:
@@ -520,6 +553,7 @@ async def check_loop(play: LoopPlay) -> None:
     assert state.turn is None
     _check_signals(play, state)
     _check_documents(play, state)
+    _check_models(play)
     outcomes = {one.call: one for one in play.of(CallOutcome)}
     again = Counter(one.call for one in play.of(Decided) if one.ruling == "run_again")
     steps = {step.tag: step for step in each(play.program) if isinstance(step, Act)}
@@ -541,10 +575,12 @@ def _check_documents(play: LoopPlay, state: SessionState) -> None:
         assert [one.version for one in edited if one.name == name] == list(
             range(1, state.version_of(name) + 1)
         )
-    calls = [one.call for one in edited]
+    theirs = [f"edit-{number + 1}" for number in range(play.edits)]
+    assert [one.input for one in edited if one.input] == theirs
+    calls = [one.call for one in edited if not one.input]
     assert len(set(calls)) == len(calls), "an edit is there twice"
     assert {outcomes[call] for call in calls} <= {"ok"}, "an edit of a call that did not end well"
-    otherwise = {one.call for one in play.of(Decided)} | {
+    otherwise = {one.call for one in play.of(Decided) if one.ruling != "allow"} | {
         one.call for one in play.of(VerdictRecord) if one.verdict == "done"
     }
     tools = {one.call for one in play.of(CallIntent) if one.kind == "tool" or one.name == f"edit {NOTES}"}
@@ -552,7 +588,16 @@ def _check_documents(play: LoopPlay, state: SessionState) -> None:
     assert well - otherwise <= set(calls), "an edit is lost"
     found = state.documents.get(NOTES)
     tags = {step.tag for step in each(play.program) if isinstance(step, Note) and not step.rejected}
-    assert found is None or set(found.value.value()) <= tags
+    value: dict[str, object] = {} if found is None else found.value.value()
+    assert {*theirs} <= set(value) <= {*tags, *theirs}
+
+
+def _check_models(play: LoopPlay) -> None:
+    """A model is asked again only if its provider failed, or somebody died who had asked."""
+    for step in each(play.program):
+        if isinstance(step, Think):
+            asked = play.outside.asked[step.text]
+            assert asked <= step.failures + len(play.lives), f"{step.text} was asked {asked} times"
 
 
 def _check_signals(play: LoopPlay, state: SessionState) -> None:
@@ -569,9 +614,9 @@ def _check_signals(play: LoopPlay, state: SessionState) -> None:
 def _check_effect(play: LoopPlay, step: Act, outcome: CallOutcome, again: int) -> None:
     outside, times = play.outside, play.outside.effects[step.tag]
     if outcome.status == "in_doubt":
-        assert step.manner in {"never", "verify-unsure"}, "there was no reason for doubt"
+        assert step.manner in {"never", "asked", "verify-unsure"}, "there was no reason for doubt"
         assert len(play.lives) > 1, "nobody died"
-    elif not any(one.call == outcome.call for one in play.of(Decided)):
+    elif not any(one.call == outcome.call for one in play.of(Decided) if one.ruling != "allow"):
         assert outcome.status == ("error" if step.fails else "ok")
         assert times >= 1, "a result without an effect"
     if step.manner not in {"safe", "keyed"}:

@@ -64,6 +64,7 @@ LOOP: Program = (
     Ask("May I?"),
     Sleep(30 * DAY_S),
     Try((Act("ask", "ask-1"),)),
+    Try((Act("asked", "asked-1"),)),
     Try((Act("verify-unsure", "unsure-1"),)),
     Change("later"),
     Think("all is well <3>"),

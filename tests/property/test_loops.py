@@ -17,6 +17,7 @@ from outlast.clock import ManualClock
 from outlast.records.kinds import Ruling
 from outlast.world import World
 from outlast.worlds.memory import MemoryStore, open_memory
+from outlast.worlds.postgres import open_postgres
 from outlast.worlds.sqlite import open_sqlite
 from tests.crash.loops import (
     Act,
@@ -37,6 +38,7 @@ from tests.crash.loops import (
     check_loop,
     play_loop,
 )
+from tests.servers.postgres import PostgresServer
 
 OpenWorld: TypeAlias = Callable[[ManualClock], AbstractAsyncContextManager[World]]
 DAY_S = 86_400.0
@@ -52,6 +54,7 @@ fails = st.one_of(
     st.builds(Fail, st.just("no more")),
 )
 """What may raise something: every other program would end at its first."""
+# A step of another kind is one more leaf here, which every program may then hold, and a case in `loops.Walker.step`.
 leaves: st.SearchStrategy[Step] = st.one_of(
     works,
     works,
@@ -80,6 +83,7 @@ programs: st.SearchStrategy[Program] = st.lists(steps, min_size=2, max_size=6).m
 longer: st.SearchStrategy[Program] = st.lists(steps, min_size=6, max_size=16).map(tuple)
 deaths = st.lists(st.integers(0, 25), min_size=1, max_size=5)
 """At which crossing each of the workers dies; the last one lives."""
+more_deaths = st.lists(st.integers(0, 60), min_size=2, max_size=8)
 rulings = st.lists(st.sampled_from(get_args(Ruling)), max_size=4)
 
 
@@ -127,6 +131,10 @@ async def _sqlite(clock: ManualClock) -> AsyncGenerator[World]:
             yield world
 
 
+def _postgres(server: PostgresServer) -> OpenWorld:
+    return lambda clock: open_postgres(server.new_url(), clock=clock)
+
+
 def carry(open_world: OpenWorld, program: Program, where: Sequence[int], said: Sequence[Ruling]) -> None:
     """Play a program with and without deaths, and compare."""
     program = named(program, count())
@@ -159,10 +167,30 @@ def test_whatever_a_loop_does_on_sqlite_and_wherever_its_workers_die(
     carry(_sqlite, program, where, said)
 
 
+@pytest.mark.server
+@settings(max_examples=6)
+@given(programs, deaths, rulings)
+def test_whatever_a_loop_does_on_postgres_and_wherever_its_workers_die(
+    postgres: PostgresServer, program: Program, where: Sequence[int], said: Sequence[Ruling]
+) -> None:
+    carry(_postgres(postgres), program, where, said)
+
+
+@pytest.mark.full
+@pytest.mark.server
+@pytest.mark.timeout(600)
+@settings(max_examples=150)
+@given(longer, more_deaths, rulings)
+def test_whatever_a_longer_loop_does_on_postgres_and_wherever_its_workers_die(
+    postgres: PostgresServer, program: Program, where: Sequence[int], said: Sequence[Ruling]
+) -> None:
+    carry(_postgres(postgres), program, where, said)
+
+
 @pytest.mark.full
 @pytest.mark.timeout(600)
 @settings(max_examples=150)
-@given(longer, st.lists(st.integers(0, 60), min_size=2, max_size=8), rulings)
+@given(longer, more_deaths, rulings)
 def test_whatever_a_longer_loop_does_on_sqlite_and_wherever_its_workers_die(
     program: Program, where: Sequence[int], said: Sequence[Ruling]
 ) -> None:
@@ -172,7 +200,7 @@ def test_whatever_a_longer_loop_does_on_sqlite_and_wherever_its_workers_die(
 @pytest.mark.full
 @pytest.mark.timeout(600)
 @settings(max_examples=1_000)
-@given(longer, st.lists(st.integers(0, 60), min_size=2, max_size=8), rulings)
+@given(longer, more_deaths, rulings)
 def test_whatever_a_longer_loop_does_and_wherever_its_workers_die(
     program: Program, where: Sequence[int], said: Sequence[Ruling]
 ) -> None:
