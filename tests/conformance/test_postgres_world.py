@@ -41,7 +41,7 @@ from outlast.testing.world_contract.blocks import (
     sent,
     whole,
 )
-from outlast.world import Capability, Claim, Cursor, Input, Lease, World
+from outlast.world import Capability, Cursor, Input, Lease
 from outlast.worlds.postgres import (
     Pace,
     claims,
@@ -554,38 +554,6 @@ async def test_a_worker_that_retires_wakes_those_who_wait_for_work(postgres: Pos
 
 
 # Races
-
-
-async def race(url: str, rounds: int) -> None:
-    async with open_postgres(url) as one, open_postgres(url) as other:
-        await opened(one)
-        renew(one, "w1", 3600.0)
-        renew(one, "w2", 3600.0)
-        for number in range(rounds):
-            won: list[Claim] = []
-
-            async def claim(world: World, worker: str, won: list[Claim] = won) -> None:
-                claim = await world.claim(offer(worker), TAKEOVER)
-                if claim is not None:
-                    won.append(claim)
-
-            async with anyio.create_task_group() as racers:
-                racers.start_soon(claim, one, "w1")
-                racers.start_soon(claim, other, "w2")
-            [winner] = won
-            assert (winner.lease.fence, winner.seq) == (number + 1, number + 2)
-            await one.release(winner.lease)
-        fences = [there.header.fence for there in await whole(one, "s")]
-        assert fences == list(range(rounds + 1))
-
-
-@pytest.mark.parametrize(
-    "rounds", [150, pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.timeout(600)])]
-)
-async def test_of_two_workers_who_race_for_a_session_one_wins_each_time(
-    postgres: PostgresServer, rounds: int
-) -> None:
-    await race(postgres.new_url(), rounds)
 
 
 WRITER = """
