@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ import msgspec
 from outlast.adapter import Agent, Attempt, Gateway, TurnResult, Waiting
 from outlast.adapters.python import IO, Loop
 from outlast.adapters.scripted import BuiltIn, Scripted
+from outlast.engine.batch import patiently
 from outlast.engine.deadlines import claim_supervision
 from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate, Point
@@ -232,9 +234,8 @@ class Outside:
         return attempt.session
 
     async def _log(self, session: str) -> list[Any]:
-        return [
-            record for commit in await self.world.commits(session) for record in records_of(session, commit)
-        ]
+        commits = await patiently(partial(self.world.commits, session))
+        return [record for commit in commits for record in records_of(session, commit)]
 
 
 class Answering:

@@ -5,14 +5,18 @@ On a file and in Postgres; there a sample that the seed draws, and every point i
 
 import random
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from typing import Literal, get_args
 
 import pytest
 
 from outlast.gate import Point
 from outlast.testing.faults import Spot
 from tests.crash.real import LEASE_S, SCRIPT, STEERED, Yard, check, took_over_s, yard
+from tests.servers.pooler import pooler_to
 from tests.servers.postgres import PostgresServer
+from tests.servers.relay import relay_to
 
 pytestmark = [
     pytest.mark.crash,
@@ -20,7 +24,14 @@ pytestmark = [
 ]
 
 DRAWN = 4
-"""Pairs of deaths that are drawn; and deaths in Postgres."""
+"""Pairs of deaths that are drawn."""
+SAMPLED = 2
+"""Deaths in Postgres that are drawn, for each way to it."""
+Way = Literal["straight", "pooled", "slow"]
+"""How a Postgres is reached: straight, through a pooler in transaction mode, or over a long line."""
+WAYS: tuple[Way, ...] = get_args(Way)
+DELAY_S = 0.01
+"""On the long line, in either direction."""
 LAST_CROSSING = 45
 """A turn crosses somewhat more points than that."""
 MODEL_POINTS = (
@@ -87,12 +98,33 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Yard
         yield found
 
 
+@contextmanager
+def way_to(server: PostgresServer, way: Way) -> Generator[str]:
+    """A World's URL by which the server is reached in that way."""
+    match way:
+        case "straight":
+            yield server.new_url()
+        case "pooled":
+            with pooler_to(server.port) as port:
+                yield f"{server.url_at(port)}?schema={server.new_schema()}&pooler=transaction"
+        case "slow":
+            with relay_to(server.port) as relay:
+                relay.delay_s = DELAY_S
+                yield f"{server.url_at(relay.port)}?schema={server.new_schema()}"
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Way:
+    return request.param
+
+
 @pytest.fixture(scope="module")
 async def in_postgres(
-    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
+    way: Way, tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
 ) -> AsyncGenerator[Yard]:
-    async with yard(tmp_path_factory.mktemp("yard"), postgres.new_url(), tells=True) as found:
-        yield found
+    with way_to(postgres, way) as url:
+        async with yard(tmp_path_factory.mktemp("yard"), url, tells=True) as found:
+            yield found
 
 
 async def die_and_be_survived(place: Yard, name: str, deaths: tuple[Spot, ...]) -> None:
@@ -124,11 +156,11 @@ async def test_a_turn_outlives_a_sigkill_at_every_point_for_every_policy(
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("number", range(DRAWN))
+@pytest.mark.parametrize("number", range(SAMPLED))
 async def test_a_turn_in_postgres_outlives_a_sigkill_at_points_drawn_by_the_seed(
-    in_postgres: Yard, number: int, seed: int
+    in_postgres: Yard, way: Way, number: int, seed: int
 ) -> None:
-    deaths = random.Random(seed).sample(EVERYWHERE, DRAWN)[number]
+    deaths = random.Random(f"{seed} {way}").sample(EVERYWHERE, SAMPLED)[number]
     await die_and_be_survived(in_postgres, f"sampled-{number}", deaths)
 
 
@@ -164,8 +196,8 @@ async def test_a_turn_outlives_two_sigkills_drawn_by_the_seed(place: Yard, numbe
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 20))])
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 10))])
 async def test_a_turn_in_postgres_outlives_two_sigkills_drawn_by_the_seed(
-    in_postgres: Yard, number: int, seed: int
+    in_postgres: Yard, way: Way, number: int, seed: int
 ) -> None:
-    await die_twice(in_postgres, f"drawn-{number}", random.Random(seed + 100 + number))
+    await die_twice(in_postgres, f"drawn-{number}", random.Random(f"{seed} {way} {number}"))

@@ -25,6 +25,8 @@ class Relay:
         self._server_port = server_port
         self.stalled = False
         """Nothing is passed on, and nobody is told."""
+        self.delay_s = 0.0
+        """How long whatever is said takes, in either direction."""
         self._armed: list[Moment] = []
 
     def cut(self, moment: Moment) -> None:
@@ -50,6 +52,7 @@ class Relay:
                 data = await client.receive()
                 if self.stalled:
                     continue
+                await anyio.sleep(self.delay_s)
                 moment = self._armed.pop() if self._armed else None
                 if moment is not None:
                     self.cuts += 1
@@ -68,6 +71,7 @@ class Relay:
                 data = await server.receive()
                 if self.stalled:
                     continue
+                await anyio.sleep(self.delay_s)
                 if state:
                     break
                 await client.send(data)
