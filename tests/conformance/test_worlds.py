@@ -21,6 +21,7 @@ from outlast.testing.world_contract import (
 )
 from outlast.world import Capability, World
 from outlast.worlds.memory import MemoryStore, open_memory
+from outlast.worlds.memory.world import CAPABILITIES as IN_MEMORY
 from outlast.worlds.postgres import open_postgres
 from outlast.worlds.postgres import world as in_postgres
 from outlast.worlds.sqlite import open_sqlite
@@ -30,7 +31,7 @@ from tests.servers.postgres import PostgresServer
 
 
 class _InMemory:
-    capabilities: frozenset[Capability] = frozenset()
+    capabilities: frozenset[Capability] = IN_MEMORY
 
     def __init__(self) -> None:
         self._clock = ManualClock()

@@ -23,6 +23,7 @@ from outlast.world import (
     Delta,
     Input,
     Lease,
+    Limits,
     SessionHead,
     Takeover,
     WorkerOffer,
@@ -47,6 +48,8 @@ near = st.sampled_from((0, 0, 0, 0, 0, 0, -1, 1))
 some_inputs = st.lists(st.sampled_from(INPUTS), max_size=2).map(tuple)
 some_blobs = st.lists(st.sampled_from(BLOBS), max_size=2).map(tuple)
 wake = st.sampled_from((None, None, None, -5.0, 3.0, 50.0))
+priorities = st.sampled_from((None, None, 0, 3, -100))
+limits = st.sampled_from((Limits(), Limits(), Limits({"coder": 1}), Limits(whole=1), Limits({"writer": 0}, 2)))
 
 
 @dataclass(frozen=True)
@@ -90,24 +93,38 @@ deltas = st.lists(st.binary(max_size=2), min_size=1, max_size=3)
 likely = st.one_of(
     st.tuples(st.just("commit"), session, facts, st.just(0), st.just(0)),
     st.tuples(st.just("publish"), session, st.just(0), st.just(0), deltas),
-    st.tuples(st.just("claim"), worker, st.none(), st.just(()), st.just(2)),
-    st.tuples(st.just("input"), session, st.sampled_from(INPUTS), st.just(b"x"), some_blobs),
+    st.tuples(st.just("claim"), worker, st.none(), st.just(()), st.just(2), st.just(Limits())),
+    st.tuples(st.just("input"), session, st.sampled_from(INPUTS), st.just(b"x"), some_blobs, st.none()),
     st.tuples(st.just("renew"), worker, st.just(10.0)),
 )
 """What moves a life on."""
 unlikely = st.one_of(
-    st.tuples(st.just("create"), session, facts, st.sampled_from(("coder", "coder", "writer"))),
+    st.tuples(
+        st.just("create"),
+        session,
+        facts,
+        st.sampled_from(("coder", "coder", "writer")),
+        st.sampled_from((0, 0, 5)),
+    ),
     st.tuples(st.just("commit"), session, facts, near, near),
     st.tuples(st.just("again"), session, st.integers(1, 4)),
     st.tuples(st.just("idle"), session, facts, near),
     st.tuples(st.just("publish"), session, near, near, deltas),
-    st.tuples(st.just("input"), session, st.sampled_from(INPUTS), st.sampled_from((b"x", b"y")), some_blobs),
+    st.tuples(
+        st.just("input"),
+        session,
+        st.sampled_from(INPUTS),
+        st.sampled_from((b"x", b"y")),
+        some_blobs,
+        priorities,
+    ),
     st.tuples(
         st.just("claim"),
         worker,
         st.one_of(st.none(), session),
         st.sampled_from(((), ("w1",), ("w2",))),
         st.sampled_from((1, 2, 2)),
+        limits,
     ),
     st.tuples(st.just("drop"), session, near, st.integers(-2, 40)),
     st.tuples(st.just("release"), session, near),
@@ -148,9 +165,12 @@ class Pair:
         assert real == model
         return model
 
-    async def create(self, session: str, new: Facts, agent: str) -> None:
+    async def create(self, session: str, new: Facts, agent: str, priority: int = 0) -> None:
         first = self.make(1, 0, replace(new, consumes=()))
-        await self.both(lambda world: world.create(session, first, agent=agent, labels={"agent": agent}))
+        labels = {"agent": agent}
+        await self.both(
+            lambda world: world.create(session, first, agent=agent, labels=labels, priority=priority)
+        )
 
     def make(self, seq: int, fence: int, new: Facts, now: float | None = None):  # noqa: ANN201 a Commit
         at = None if new.wake_in_s is None else (now or self.clock.now()) + new.wake_in_s
@@ -209,12 +229,19 @@ class Pair:
         lease = Lease(session, head.fence + stale, head.worker or "w1")
         await self.both(lambda world: world.drop_deltas(lease, before))
 
-    async def input(self, session: str, name: str, body: bytes, blobs: tuple[str, ...]) -> None:
-        new = Input(name, body.hex(), body, blobs[:1], {blob: blob.encode() for blob in blobs})
+    async def input(
+        self, session: str, name: str, body: bytes, blobs: tuple[str, ...], priority: int | None
+    ) -> None:
+        given = {blob: blob.encode() for blob in blobs}
+        new = Input(name, body.hex(), body, blobs[:1], given, priority=priority)
         await self.both(lambda world: world.put_input(session, new))
 
-    async def claim(self, worker: str, only: str | None, dead: tuple[str, ...], newest: int) -> None:
-        offer = WorkerOffer(worker, frozenset({"coder"}), newest, dead=frozenset(dead), only=only)
+    async def claim(
+        self, worker: str, only: str | None, dead: tuple[str, ...], newest: int, limits: Limits
+    ) -> None:
+        offer = WorkerOffer(
+            worker, frozenset({"coder"}), newest, dead=frozenset(dead), only=only, limits=limits
+        )
         takeover = Takeover(worker.encode(), 1, 1)
         real = await self.real.claim(offer, takeover)
         # Which of several ready sessions is given is the World's choice; that it was ready is not.

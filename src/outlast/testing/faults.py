@@ -187,10 +187,14 @@ class AroundWorld:
         agent: str,
         placement: str = "any",
         labels: Mapping[str, str] | None = None,
+        priority: int = 0,
     ) -> bool:
         create = self.world.create
         return await self.around(
-            "create", lambda: create(session, first, agent=agent, placement=placement, labels=labels)
+            "create",
+            lambda: create(
+                session, first, agent=agent, placement=placement, labels=labels, priority=priority
+            ),
         )
 
     async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
@@ -240,6 +244,9 @@ class AroundWorld:
 
     def open_liveness(self) -> Liveness:
         return self.world.open_liveness()
+
+    async def tenants(self) -> Sequence[str]:
+        return await self.around("tenants", self.world.tenants)
 
     async def workers(self) -> Sequence[WorkerRow]:
         return await self.around("workers", self.world.workers)

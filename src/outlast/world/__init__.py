@@ -10,7 +10,7 @@ from outlast.world.commit import Commit, Delta, Gap, Header, Item
 from outlast.world.cursor import START, Cursor
 from outlast.world.inbox import Inbox, Input
 from outlast.world.log import Log, Page, SessionHead
-from outlast.world.queue import Claim, Lease, Liveness, Queue, Takeover, WorkerOffer, WorkerRow
+from outlast.world.queue import Claim, Lease, Limits, Liveness, Queue, Takeover, WorkerOffer, WorkerRow
 from outlast.world.world import Capability, Subscription, World
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Input",
     "Item",
     "Lease",
+    "Limits",
     "Liveness",
     "Log",
     "Page",

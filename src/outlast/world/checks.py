@@ -10,6 +10,8 @@ from outlast.world.inbox import Input
 
 STATUS_LIMIT: Final = 1_000
 """Characters of a status."""
+PRIORITY_LIMIT: Final = 100
+"""Priorities reach from minus this to this."""
 
 
 def check_texts(*texts: str) -> None:
@@ -26,14 +28,29 @@ def check_texts(*texts: str) -> None:
             raise BadPayload(what=repr(text[:60]), reason=reason) from error
 
 
-def check_opening(session: str, first: Header, agent: str, placement: str, labels: Mapping[str, str]) -> None:
+def check_priority(priority: int | None) -> None:
+    """Return if it is a priority, or None.
+
+    Raises:
+        BadPayload
+    """
+    whole = isinstance(priority, int) and not isinstance(priority, bool)
+    if priority is not None and not (whole and -PRIORITY_LIMIT <= priority <= PRIORITY_LIMIT):
+        reason = f"it is {priority!r}, not a whole number from {-PRIORITY_LIMIT} to {PRIORITY_LIMIT}"
+        raise BadPayload(what="The priority", reason=reason)
+
+
+def check_opening(  # noqa: PLR0913, PLR0917 everything that a session is opened with
+    session: str, first: Header, agent: str, placement: str, labels: Mapping[str, str], priority: int = 0
+) -> None:
     """Return if `session` can be opened with a commit that has the header `first`.
 
     Raises:
         BadSessionId
-        BadPayload: its number is not 1 or its fence not 0; one of the texts is no Unicode text.
+        BadPayload: its number is not 1 or its fence not 0; one of the texts is no Unicode text; the priority is none.
     """
     check_session_id(session)
+    check_priority(priority)
     if first.seq != 1 or first.fence != 0:
         raise BadPayload(what="The first commit", reason="its number must be 1 and its fence 0")
     check_texts(agent, placement, *labels, *labels.values())
@@ -56,8 +73,9 @@ def check_input(new: Input) -> None:
     """Return if the texts of `new` can be stored.
 
     Raises:
-        BadPayload: one of them is no Unicode text.
+        BadPayload: one of them is no Unicode text, or its priority is none.
     """
+    check_priority(new.priority)
     check_texts(new.id, new.digest, *new.refs, *new.blobs)
 
 

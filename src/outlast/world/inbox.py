@@ -18,6 +18,9 @@ class Input:
     """Blobs that the body names; held until the input is consumed, and then by the commit that consumes
     it."""
     blobs: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    priority: int | None = None
+    """The session's priority from the arrival of this input on; None leaves it. It is no part of the content, and not
+    kept with it."""
     arrival: int = 0
     """Set by the World: inputs of a session are read in this order."""
     consumed_by: int | None = None
@@ -34,12 +37,14 @@ class Inbox(Protocol):
     async def put_input(self, session: str, new: Input) -> Input:
         """Put an input in the inbox, and wake the session. Repeating it wakes again and changes nothing.
 
+        A priority that it carries becomes the session's in the same atomic step; a lease that stands is not touched.
+
         Returns the stored input, without blobs: with `consumed_by` if it was already taken.
 
         Raises:
             InputConflict: the id is there with another digest.
             BlobUnknown: it names a blob that is neither given nor held.
-            BadPayload: a text of it is no Unicode.
+            BadPayload: a text of it is no Unicode, or its priority is out of bounds.
             SessionUnknown, SessionErased
         """
         ...

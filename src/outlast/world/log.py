@@ -36,6 +36,8 @@ class SessionHead:
     updated_at_s: float
     """When its newest commit landed or its newest input arrived."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    priority: int = 0
+    """Of two ready sessions of one agent the higher is claimed first (`Queue.claim`)."""
 
     def is_ready(self, now_s: float) -> bool:
         """Whether a worker has something to do for it at this Unix time, were it free."""
@@ -75,11 +77,16 @@ class Log(Protocol):
         agent: str,
         placement: str = "any",
         labels: Mapping[str, str] | None = None,
+        priority: int = 0,
     ) -> bool:
         """Open a session with commit 1. Returns False when the very same opening had already landed.
 
+        The priority is from `-PRIORITY_LIMIT` to `PRIORITY_LIMIT` and stands until an input sets another; it is no
+        part of what makes two openings the same.
+
         Raises:
-            BadSessionId, BadPayload: the id is none, the commit is no first one; nothing was written.
+            BadSessionId, BadPayload: the id is none, the commit is no first one, the priority out of its bounds;
+                nothing was written.
             BlobUnknown: the commit names a blob that is neither given nor held.
             SessionExists: the id is taken by a session with another first commit, agent, placement or labels.
             SessionErased: the id was erased; it is never used again.

@@ -1,7 +1,7 @@
 """Who may advance which session, and until when."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 Proof: TypeAlias = Literal["free", "expired", "proved"]
@@ -19,6 +19,23 @@ class WorkerRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """The most sessions of one tenant that are advanced at once, by all workers together.
+
+    What counts is leases that stand. A limit binds the claims that state it: whoever states none, or a higher one,
+    passes it, so all workers of a tenant are started with the same.
+    """
+
+    agents: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By the agent's name; one that is not named has no limit of its own."""
+    whole: int | None = None
+    """Of the whole tenant, all its agents together; None: no limit."""
+
+    def __bool__(self) -> bool:
+        return bool(self.agents) or self.whole is not None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerOffer:
     """What a worker can advance. Sessions that it does not fit are never given to it."""
 
@@ -32,6 +49,10 @@ class WorkerOffer:
     """Ids of workers that the caller has proved dead: their leases no longer stand."""
     only: str | None = None
     """Claim this session or none."""
+    turns: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Whose turn it is: agents, the first to be served first, each with how many of its sessions this worker has
+    claimed before. Agents that are not named come after them."""
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +91,8 @@ class Claim:
     previous: str | None = None
     """Id of the worker that held it."""
     status: str = ""
+    agent: str = ""
+    """Name of the agent it is a session of."""
 
 
 class Liveness(Protocol):
@@ -110,7 +133,22 @@ class Queue(Protocol):
 
         Of many who claim at once, one gets it. The takeover commit lands in the same atomic step that raises
         the fence: from then on no commit with an older fence lands. Never given: a session whose format is
-        above `max_format`, whose agent or placement is not offered.
+        above `max_format`, whose agent or placement is not offered, nor one beyond the offer's `limits`. Of
+        those that may be given it is, in this order,
+
+        1. one of the agent that comes first in `turns`;
+        2. one of the highest priority, but in each eighth claim of an agent (`outlast.world.line.by_priority`)
+           of any;
+        3. one that stands in line or, in each third claim (`woken_first`), one whose wake time has passed;
+        4. the one that became ready first. Who gives a session up that is still ready puts it at the end of
+           the line.
+
+        So nothing that is ready waits for ever: among any 24 claims of an agent at least two are for whoever
+        stands in line longest and one for whoever should have woken longest ago, whatever the priorities.
+
+        With `Capability.EXACT_LIMITS`, claims that state the same limits never give more, however many race,
+        unless a lease that had run out is renewed. Elsewhere claims that are made at the same instant may pass a
+        limit, each by one.
         """
         ...
 
@@ -119,6 +157,10 @@ class Queue(Protocol):
         ...
 
     def open_liveness(self) -> Liveness: ...
+
+    async def tenants(self) -> Sequence[str]:
+        """The names of all tenants of the store that ever had a session, sorted."""
+        ...
 
     async def workers(self) -> Sequence[WorkerRow]:
         """Every worker that has a row, also those whose time ran out while sessions still name them."""

@@ -23,6 +23,8 @@ class Capability(StrEnum):
     """What is acknowledged survives the loss of power."""
     PUSH = "push notifications"
     """Hints reach other processes without polling."""
+    EXACT_LIMITS = "exact limits"
+    """No race of claims passes a limit that all of them state."""
 
 
 class Subscription(Protocol):

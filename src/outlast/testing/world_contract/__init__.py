@@ -16,6 +16,7 @@ from outlast.testing.world_contract import (
     follow_cases,
     inbox_cases,
     log_cases,
+    order_cases,
     queue_cases,
     session_cases,
     store_cases,
@@ -34,6 +35,7 @@ from outlast.testing.world_contract.case import (
 CASES: Final[tuple[Case, ...]] = (
     *log_cases.CASES,
     *queue_cases.CASES,
+    *order_cases.CASES,
     *inbox_cases.CASES,
     *follow_cases.CASES,
     *drop_cases.CASES,

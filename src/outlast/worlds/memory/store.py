@@ -16,6 +16,8 @@ class Session:
     head: SessionHead
     commits: list[Commit]
     change: int
+    ready_at: float | None = None
+    """See `outlast.world.line`."""
     deltas: dict[int, list[Delta]] = field(default_factory=dict[int, list[Delta]])
     """After each commit, what was published."""
     inputs: dict[str, Input] = field(default_factory=dict[str, Input])
@@ -52,6 +54,11 @@ class MemoryStore:
         self.workers: dict[str, WorkerRow] = {}
         self.hints: list[Hints] = []
         self.changes = 0
+
+    def stands(self, worker: str | None) -> bool:
+        """The worker's row stands, and so do its leases."""
+        row = self.workers.get(worker or "")
+        return row is not None and row.deadline_s > self.clock.now()
 
 
 class MemoryLiveness:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from typing import Final
 
 from outlast.errors import (
     BadPayload,
@@ -22,7 +23,6 @@ from outlast.world import (
     Commit,
     Cursor,
     Delta,
-    Header,
     Input,
     Item,
     Lease,
@@ -34,9 +34,13 @@ from outlast.world import (
     WorkerRow,
 )
 from outlast.world.checks import check_content, check_input, check_opening, parse_token
-from outlast.world.commit import make_commit
+from outlast.world.line import LINE, ready_at
+from outlast.worlds.memory.claims import choose, proof_of, takeover_of
 from outlast.worlds.memory.follow import behind
 from outlast.worlds.memory.store import Hints, MemoryLiveness, MemoryStore, Session, new_head
+
+
+CAPABILITIES: Final = frozenset({Capability.EXACT_LIMITS})
 
 
 class MemoryWorld:
@@ -56,7 +60,7 @@ class MemoryWorld:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return frozenset()
+        return CAPABILITIES
 
     def for_tenant(self, tenant: str = "default") -> "MemoryWorld":
         return MemoryWorld(self._store, tenant)
@@ -71,18 +75,19 @@ class MemoryWorld:
         agent: str,
         placement: str = "any",
         labels: Mapping[str, str] | None = None,
+        priority: int = 0,
     ) -> bool:
         labels = dict(labels or {})
-        check_opening(session, first.header, agent, placement, labels)
+        check_opening(session, first.header, agent, placement, labels, priority)
         kept = self._store.sessions.get((self._tenant, session))
         if kept is not None:
             return self._same_opening(kept, first, agent, placement, labels)
         head = new_head(session, agent, placement, labels, self._store.clock.now())
-        kept = Session(head, [], 0)
+        kept = Session(replace(head, priority=priority), [], 0)
         if refusal := self._content_refusal(kept, first):
             raise refusal
         self._store.sessions[self._tenant, session] = kept
-        self._land(kept, first)
+        self._land(kept, first, None)
         return True
 
     def _same_opening(
@@ -118,10 +123,7 @@ class MemoryWorld:
             return Fenced(session=head.session, current=head.fence, fence=commit.header.fence)
         if refusal := self._content_refusal(kept, commit):
             return refusal
-        self._land(kept, commit)
-        if commit.header.release:
-            kept.head = replace(kept.head, worker=None)
-            self._hint(head.session, ready=True)
+        self._land(kept, commit, None if commit.header.release else head.worker)
         return None
 
     async def commit_idle(self, session: str, commit: Commit) -> None:
@@ -135,7 +137,7 @@ class MemoryWorld:
             raise Fenced(session=session, current=head.fence, fence=commit.header.fence)
         if refusal := self._content_refusal(kept, commit):
             raise refusal
-        self._land(kept, commit)
+        self._land(kept, commit, head.worker)
 
     def _content_refusal(self, kept: Session, commit: Commit) -> Exception | None:
         header, session = commit.header, kept.head.session
@@ -160,7 +162,7 @@ class MemoryWorld:
                 return BlobUnknown(session=session, blob=ref, world=self.name)
         return None
 
-    def _land(self, kept: Session, commit: Commit) -> None:
+    def _land(self, kept: Session, commit: Commit, worker: str | None) -> None:
         header, head = commit.header, kept.head
         self._keep_blobs(kept, header.refs, commit.blobs)
         kept.commits.append(replace(commit, blobs={}))
@@ -176,9 +178,12 @@ class MemoryWorld:
             parked=header.parked,
             wake_at_s=header.wake_at_s,
             status=header.status,
+            worker=worker,
             waiting_inputs=head.waiting_inputs - len(header.consumes),
         )
-        self._changed(kept)
+        # Who gives a session up joins the line at its end.
+        stood = kept.ready_at if head.worker in {worker, None} else None
+        kept.ready_at = ready_at(header, kept.head.waiting_inputs, stood, self._changed(kept))
 
     def _keep_blobs(self, kept: Session, refs: Sequence[str], given: Mapping[str, bytes]) -> None:
         kept.names.update(refs, given)
@@ -255,10 +260,13 @@ class MemoryWorld:
             if refusal := self._blob_refusal(session, new.refs, new.blobs):
                 raise refusal
             self._keep_blobs(kept, new.refs, new.blobs)
-            there = replace(new, blobs={}, arrival=len(kept.inputs) + 1, consumed_by=None)
+            there = replace(new, blobs={}, arrival=len(kept.inputs) + 1, consumed_by=None, priority=None)
             kept.inputs[new.id] = there
-            kept.head = replace(kept.head, waiting_inputs=kept.head.waiting_inputs + 1)
-            self._changed(kept)
+            head = kept.head
+            priority = head.priority if new.priority is None else new.priority
+            kept.head = replace(head, waiting_inputs=head.waiting_inputs + 1, priority=priority)
+            change = self._changed(kept)
+            kept.ready_at = ready_at(kept.commits[-1].header, 1, kept.ready_at, change)
         self._hint(session, ready=True, inbox=True)
         return there
 
@@ -271,58 +279,37 @@ class MemoryWorld:
     # Queue
 
     async def claim(self, offer: WorkerOffer, takeover: Takeover) -> Claim | None:
-        kept = [there for (tenant, _), there in self._store.sessions.items() if tenant == self._tenant]
-        for session in sorted(kept, key=lambda there: there.change):
-            if not session.erased and _fits(session.head, offer) and self._ready(session.head, offer):
-                return self._take(session, offer, takeover)
-        return None
-
-    def _ready(self, head: SessionHead, offer: WorkerOffer) -> bool:
-        if self._stands(head.worker) and head.worker not in offer.dead:
-            return False
-        woken = head.wake_at_s is not None and head.wake_at_s <= self._store.clock.now()
-        if head.waiting_inputs:
-            return True
-        if head.turn_open:
-            return woken or (not head.parked and head.wake_at_s is None)
-        return woken
-
-    def _take(self, kept: Session, offer: WorkerOffer, takeover: Takeover) -> Claim:
+        kept = choose(self._store, self._tenant, offer)
+        if kept is None:
+            return None
         head = kept.head
-        header = Header(
-            seq=head.seq + 1,
-            fence=head.fence + 1,
-            format=takeover.format,
-            events=takeover.events,
-            sealed=len(kept.deltas.get(head.seq, ())),
-            turn_open=head.turn_open,
-            wake_at_s=head.wake_at_s,
-            parked=head.parked,
-            status=head.status,
-        )
-        self._land(kept, make_commit(header, takeover.body))
-        kept.head = replace(kept.head, worker=offer.worker)
-        lease = Lease(head.session, header.fence, offer.worker)
-        if head.worker is None:
-            return Claim(lease, header.seq, head.snapshot_seq, "free", None, head.status)
-        proof = "proved" if head.worker in offer.dead else "expired"
-        return Claim(lease, header.seq, head.snapshot_seq, proof, head.worker, head.status)
+        new = takeover_of(kept, takeover)
+        self._land(kept, new, offer.worker)
+        lease = Lease(head.session, new.header.fence, offer.worker)
+        proof = proof_of(head, offer)
+        snapshot_seq = head.snapshot_seq
+        return Claim(lease, head.seq + 1, snapshot_seq, proof, head.worker, head.status, head.agent)
 
     async def release(self, lease: Lease) -> None:
         kept = self._store.sessions.get((self._tenant, lease.session))
         if kept and not kept.erased and (kept.head.fence, kept.head.worker) == (lease.fence, lease.worker):
             kept.head = replace(kept.head, worker=None)
+            if kept.ready_at is not None and kept.ready_at < 0:
+                self._store.changes += 1
+                kept.ready_at = self._store.changes - LINE
             self._hint(lease.session, ready=True)
 
     def open_liveness(self) -> MemoryLiveness:
         return MemoryLiveness(self._store)
 
+    async def tenants(self) -> Sequence[str]:
+        return sorted({tenant for tenant, _ in self._store.sessions})
+
     async def workers(self) -> Sequence[WorkerRow]:
         return list(self._store.workers.values())
 
     def _stands(self, worker: str | None) -> bool:
-        row = self._store.workers.get(worker or "")
-        return row is not None and row.deadline_s > self._store.clock.now()
+        return self._store.stands(worker)
 
     # Blobs and hints
 
@@ -347,11 +334,12 @@ class MemoryWorld:
         finally:
             self._store.hints.remove(hints)
 
-    def _changed(self, kept: Session) -> None:
+    def _changed(self, kept: Session) -> int:
         self._store.changes += 1
         kept.change = self._store.changes
         kept.head = replace(kept.head, updated_at_s=self._store.clock.now())
         self._hint(kept.head.session, ready=kept.head.worker is None)
+        return kept.change
 
     def _hint(self, session: str, *, ready: bool, inbox: bool = False) -> None:
         for hints in self._store.hints:
@@ -377,13 +365,3 @@ class MemoryWorld:
 def _landed(kept: Session, commit: Commit) -> bool:
     at = commit.header.seq - 1
     return 0 <= at < len(kept.commits) and kept.commits[at].header.digest == commit.header.digest
-
-
-def _fits(head: SessionHead, offer: WorkerOffer) -> bool:
-    wanted = offer.only is None or offer.only == head.session
-    return (
-        wanted
-        and head.agent in offer.agents
-        and head.placement in offer.placements
-        and head.format <= offer.max_format
-    )

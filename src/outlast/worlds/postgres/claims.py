@@ -8,6 +8,9 @@ A claim reads a candidate, seals the takeover, and lands it on the condition tha
 read: no lock is held from one round trip to the next, so that a worker that is stopped in between holds up nobody.
 Whoever loses the race chooses again; each round that is lost is one that another has won.
 
+Limits are exact although the choice was made before: the statement that takes counts anew, under a lock of its own
+transaction that only claims which state limits wait for.
+
 A claim that is not answered may have landed, or may yet. Its lease would stand for as long as its worker lives, which
 knows nothing of it. So it is remembered, and given back before the next claim, until the server must have given it
 up.
@@ -18,6 +21,7 @@ from typing import Any, Final, Literal
 from outlast.world import Claim, Header, Lease, Takeover, WorkerOffer
 from outlast.world.commit import make_commit
 from outlast.world.hints import key, ready_key
+from outlast.world.line import by_priority, woken_first
 from outlast.worlds.postgres.statements import statements
 from outlast.worlds.postgres.store import PostgresStore
 from outlast.worlds.postgres.texts import stored, told
@@ -31,19 +35,10 @@ async def claim(store: PostgresStore, tenant: str, offer: WorkerOffer, takeover:
     """See `Queue.claim`."""
     number = await store.tenant(tenant)
     await _give_back(store, number)
-    bindings = (
-        number,
-        [stored(agent) for agent in offer.agents],
-        [stored(placement) for placement in offer.placements],
-        offer.max_format,
-        [stored(worker) for worker in offer.dead],
-        store.now_s,
-    )
+    statement = SQL["choose" if offer.only is None else "choose_one"]
+    bindings = _bindings(store, number, offer)
     for _ in range(ROUNDS):
-        if offer.only is None:
-            found = await store.rows(SQL["choose"], *bindings)
-        else:
-            found = await store.rows(SQL["choose_one"], *bindings, offer.only)
+        found = await store.rows(statement, *bindings)
         if not found:
             return None
         taken = await _take(store, number, offer, takeover, found[0])
@@ -53,12 +48,39 @@ async def claim(store: PostgresStore, tenant: str, offer: WorkerOffer, takeover:
     raise lost_every_race(store)
 
 
+def _bindings(store: PostgresStore, tenant: int, offer: WorkerOffer) -> tuple[Any, ...]:
+    """What `choose` or `choose_one` is asked with."""
+    turns, limits = offer.turns, offer.limits
+    agents = sorted(offer.agents)
+    order = {agent: turn for turn, agent in enumerate(turns)}
+    claims = [turns.get(agent, 0) for agent in agents]
+    which: tuple[Any, ...] = (offer.only,)
+    if offer.only is None:
+        which = (
+            [order.get(agent, len(order)) for agent in agents],
+            [by_priority(number) for number in claims],
+            [woken_first(number) for number in claims],
+        )
+    return (
+        tenant,
+        [stored(agent) for agent in agents],
+        [stored(placement) for placement in offer.placements],
+        offer.max_format,
+        [stored(worker) for worker in offer.dead],
+        store.now_s,
+        *which,
+        [stored(agent) for agent in limits.agents],
+        list(limits.agents.values()),
+        limits.whole,
+    )
+
+
 async def _take(
     store: PostgresStore, tenant: int, offer: WorkerOffer, takeover: Takeover, row: tuple[Any, ...]
 ) -> Claim | None:
     """Land the takeover of a session, if it still stands as it was read."""
     pk, session, seq, fence, newest, deltas, snapshot_seq = row[:7]
-    turn_open, parked, wake_at_s, status, worker, route = row[7:]
+    turn_open, parked, wake_at_s, status, worker, route, agent = row[7:]
     header = Header(
         seq=seq + 1,
         fence=fence + 1,
@@ -72,8 +94,8 @@ async def _take(
     )
     new = make_commit(header, takeover.body)
     if takeover.format > newest:
-        [[agent, placement]] = await store.rows(SQL["route"], route)
-        route = await store.route(tenant, agent, placement, takeover.format)
+        [[_, placement, priority]] = await store.rows(SQL["route"], route)
+        route = await store.route(tenant, agent, placement, takeover.format, priority)
     previous = None if worker is None else told(worker)
     proof: Literal["free", "expired", "proved"] = "free"
     if previous is not None:
@@ -97,13 +119,20 @@ async def _take(
         new.header.digest,
         status,
         new.body,
+        agent,
+        offer.limits.agents.get(told(agent)),
+        offer.limits.whole,
+        [stored(dead) for dead in offer.dead],
+        tenant,
     )
     try:
         landed = await store.rows(SQL["take"], *bindings)
     except BaseException:
         store.doubt(tenant, lease, new.header)
         raise
-    return Claim(lease, header.seq, snapshot_seq, proof, previous, header.status) if landed else None
+    if not landed:
+        return None
+    return Claim(lease, header.seq, snapshot_seq, proof, previous, header.status, told(agent))
 
 
 async def _give_back(store: PostgresStore, tenant: int) -> None:

@@ -39,8 +39,11 @@ async def _put(store: PostgresStore, tenant: str, session: str, new: Input) -> I
         list(given),
         list(given.values()),
         store.now_s,
+        new.priority,
     )
     for _ in range(TRIES):
+        if new.priority is not None:
+            await _make_route(store, number, session, new.priority)
         fresh = await store.rows(SQL["put"], *bindings)
         if fresh:
             return Input(new.id, new.digest, new.body, new.refs, arrival=fresh[0][0])
@@ -53,6 +56,12 @@ async def _put(store: PostgresStore, tenant: str, session: str, new: Input) -> I
         if missing is not None:
             raise BlobUnknown(session=session, blob=missing, world=store.name)
     raise lost_every_race(store)
+
+
+async def _make_route(store: PostgresStore, tenant: int, session: str, priority: int) -> None:
+    """Have the route that the session will be on with this priority."""
+    for agent, placement, newest in await store.rows(SQL["route"], tenant, session):
+        await store.route(tenant, agent, placement, newest, priority)
 
 
 async def find_input(store: PostgresStore, tenant: str, session: str, input_id: str) -> Input | None:

@@ -52,6 +52,7 @@ def _head(row: Sequence[Any]) -> SessionHead:
         created_at_s=row[13],
         updated_at_s=row[14],
         labels=dict(zip(map(told, row[17]), map(told, row[18]), strict=True)),
+        priority=row[19],
     )
 
 
@@ -107,6 +108,11 @@ async def get_many(
         if name not in there:
             raise BlobUnknown(session=session, blob=name, world=store.name)
     return there
+
+
+async def tenants(store: PostgresStore) -> list[str]:
+    """See `Queue.tenants`."""
+    return sorted(told(name) for (name,) in await store.rows(SQL["tenants"]))
 
 
 async def workers(store: PostgresStore) -> list[WorkerRow]:

@@ -2,7 +2,7 @@
 select s.id, r.agent, r.placement, s.seq, s.fence, s.format, s.snapshot_seq, s.turn_open, s.parked, s.wake_at_s,
     s.status, s.worker, s.waiting, s.created_at_s, s.updated_at_s, s.change, s.state,
     array(select l.name from outlast.label l where l.session = s.pk order by l.name),
-    array(select l.value from outlast.label l where l.session = s.pk order by l.name)
+    array(select l.value from outlast.label l where l.session = s.pk order by l.name), r.priority
 from outlast.session s join outlast.route r on r.pk = s.route
 where s.tenant = $1 and s.id = $2
 
@@ -11,7 +11,7 @@ where s.tenant = $1 and s.id = $2
 select s.id, r.agent, r.placement, s.seq, s.fence, s.format, s.snapshot_seq, s.turn_open, s.parked, s.wake_at_s,
     s.status, s.worker, s.waiting, s.created_at_s, s.updated_at_s, s.change, s.state,
     array(select l.name from outlast.label l where l.session = s.pk order by l.name),
-    array(select l.value from outlast.label l where l.session = s.pk order by l.name)
+    array(select l.value from outlast.label l where l.session = s.pk order by l.name), r.priority
 from outlast.session s join outlast.route r on r.pk = s.route
 where s.tenant + 0 = $1 and s.state = 0 and s.era <= $2::bigint >> 12 and s.change < $2
     and not exists (
@@ -39,6 +39,9 @@ left join (
     outlast.blob b join outlast.naming n on n.blob = b.pk
 ) on n.session = s.pk and b.tenant = $1 and b.hash = any($3::text[]) and s.state = 0
 where s.tenant = $1 and s.id = $2
+
+-- name: tenants
+select t.name from outlast.tenant t where t.name > '' order by t.name
 
 -- name: workers
 select worker, holder, deadline_s from outlast.worker order by worker

@@ -11,14 +11,16 @@ create table outlast.tenant (
     name text collate "C" not null unique
 );
 
--- What an offer is matched against: the sessions of one route fit exactly the same workers. Rows are never removed.
+-- What an offer is matched against: the sessions of one route fit exactly the same workers, and are of one priority.
+-- Rows are never removed.
 create table outlast.route (
     pk int generated always as identity primary key,
     tenant int not null,
     agent text collate "C" not null,
     placement text collate "C" not null,
     format bigint not null,
-    unique (tenant, agent, placement, format)
+    priority int not null,
+    unique (tenant, agent, placement, format, priority)
 );
 
 -- A commit changes no column that an index holds, but `era` once in a while: the new version stays on its page and no
@@ -129,3 +131,38 @@ create table outlast.worker (
     holder text not null,
     deadline_s float8 not null
 ) with (fillfactor = 50);
+
+-- How many sessions of a tenant, or of one agent of it, are held under leases that stand: an entry of `session_held` for
+-- each. Volatile, so that each call looks with a snapshot of its own, later than that of the statement which calls it.
+create function outlast.running(of_tenant int, of_agent text, dead text[], now_s float8) returns bigint
+language plpgsql volatile as $$
+begin
+    return (
+        with recursive owner (worker) as (
+            (select min(s.worker) from outlast.session s where s.worker is not null)
+            union all
+            select (select min(s.worker) from outlast.session s where s.worker > o.worker)
+            from owner o where o.worker is not null
+        )
+        select count(*)
+        from owner o
+        join outlast.session s on s.worker = o.worker
+        join outlast.route r on r.pk = s.route
+        where o.worker is not null and not (o.worker = any(dead)) and r.tenant = of_tenant
+            and (of_agent is null or r.agent = of_agent)
+            and (select w.deadline_s from outlast.worker w where w.worker = o.worker) > now_s
+    );
+end
+$$;
+
+-- Whether one more may be taken. Of all that ask about one tenant each is answered only when the one before it has ended,
+-- and what that took is counted: until the end of its transaction nobody else is let in.
+create function outlast.room(
+    of_tenant int, of_agent text, most_of_agent bigint, most bigint, dead text[], now_s float8) returns boolean
+language plpgsql volatile as $$
+begin
+    perform pg_advisory_xact_lock(hashtextextended('outlast.limits', of_tenant));
+    return (most_of_agent is null or outlast.running(of_tenant, of_agent, dead, now_s) < most_of_agent)
+        and (most is null or outlast.running(of_tenant, null, dead, now_s) < most);
+end
+$$;

@@ -75,7 +75,7 @@ class PostgresStore:
             poll_s=pace.poll_s,
         )
         self._tenants: dict[str, int] = {}
-        self._routes: dict[tuple[int, str, str, int], int] = {}
+        self._routes: dict[tuple[int, str, str, int, int], int] = {}
         self._doubts: dict[Doubt, float] = {}
 
     @property
@@ -137,9 +137,9 @@ class PostgresStore:
             known = await self.tenant(name)
         return known
 
-    async def route(self, tenant: int, agent: str, placement: str, newest: int) -> int:
+    async def route(self, tenant: int, agent: str, placement: str, newest: int, priority: int) -> int:
         """The number of a route, which there is from now on. Agent and placement as they are stored."""
-        facts = (tenant, agent, placement, newest)
+        facts = (tenant, agent, placement, newest, priority)
         known = self._routes.get(facts)
         while known is None:
             found = await self.rows(SQL["find_route"], *facts)

@@ -5,10 +5,10 @@ select pk from outlast.tenant where name = $1
 insert into outlast.tenant (name) values ($1) on conflict do nothing
 
 -- name: find_route
-select pk from outlast.route where tenant = $1 and agent = $2 and placement = $3 and format = $4
+select pk from outlast.route where tenant = $1 and agent = $2 and placement = $3 and format = $4 and priority = $5
 
 -- name: add_route
-insert into outlast.route (tenant, agent, placement, format) values ($1, $2, $3, $4) on conflict do nothing
+insert into outlast.route (tenant, agent, placement, format, priority) values ($1, $2, $3, $4, $5) on conflict do nothing
 
 -- name: forget
 delete from outlast.worker w

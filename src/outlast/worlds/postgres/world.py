@@ -66,9 +66,10 @@ class PostgresWorld:
         agent: str,
         placement: str = "any",
         labels: Mapping[str, str] | None = None,
+        priority: int = 0,
     ) -> bool:
-        new = writes.Opening(session, first, agent, placement, dict(labels or {}))
-        check_opening(session, first.header, agent, placement, new.labels)
+        new = writes.Opening(session, first, agent, placement, dict(labels or {}), priority)
+        check_opening(session, first.header, agent, placement, new.labels, priority)
         return await writes.create(self.store, self._tenant, new)
 
     async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
@@ -129,6 +130,9 @@ class PostgresWorld:
 
     def open_liveness(self) -> PostgresLiveness:
         return self.store.open_liveness()
+
+    async def tenants(self) -> Sequence[str]:
+        return await reads.tenants(self.store)
 
     async def workers(self) -> Sequence[WorkerRow]:
         return await reads.workers(self.store)

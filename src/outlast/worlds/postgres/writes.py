@@ -60,6 +60,7 @@ class Opening:
     agent: str
     placement: str
     labels: Mapping[str, str]
+    priority: int = 0
 
 
 async def create(store: PostgresStore, tenant: str, new: Opening) -> bool:
@@ -93,7 +94,7 @@ async def _create(store: PostgresStore, tenant: int, new: Opening) -> bool:
         SQL["create"],
         store.now_s,
         tenant,
-        await store.route(tenant, agent, placement, header.format),
+        await store.route(tenant, agent, placement, header.format, new.priority),
         new.session,
         header.turn_open,
         header.parked,
@@ -303,7 +304,7 @@ async def _explain(store: PostgresStore, tenant: int, entry: tuple[Lease, Commit
     check_content(new)
     _check_needs(store, session, new, found[0][10:13])
     if header.format > newest:
-        await store.route(tenant, agent, placement, header.format)
+        await store.route(tenant, agent, placement, header.format, found[0][14])
     return False
 
 

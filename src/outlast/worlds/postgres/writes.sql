@@ -87,7 +87,7 @@ known as materialized (
 landing as materialized (
     select a.*, h.pk, nextval('outlast.change') as change,
         case when a.format <= h.format then h.route else (
-            select r.pk from outlast.route o join outlast.route r using (tenant, agent, placement)
+            select r.pk from outlast.route o join outlast.route r using (tenant, agent, placement, priority)
             where o.pk = h.route and r.format = a.format) end as route
     from held h join asked a on a.session = h.id
     where h.seq = a.seq - 1 and h.fence = a.fence
@@ -96,7 +96,7 @@ landing as materialized (
                 (select w.deadline_s from outlast.worker w where w.worker = h.worker), 0) <= (select now_s from clock))
             else h.worker = a.worker end
         and (a.format <= h.format or exists (
-            select from outlast.route o join outlast.route r using (tenant, agent, placement)
+            select from outlast.route o join outlast.route r using (tenant, agent, placement, priority)
             where o.pk = h.route and r.format = a.format))
         and (a.consuming = 0 or a.consuming = (
             select count(*) from unnest($19::bigint[], $20::text[]) as c(place, id)
@@ -161,7 +161,7 @@ select s.state, s.seq, s.fence, s.worker, s.turn_open, s.format, r.agent, r.plac
     array(select i.id from outlast.input i where i.session = s.pk and i.id = any($4::text[])),
     array(select i.id from outlast.input i
         where i.session = s.pk and i.id = any($4::text[]) and (i.consumed_by is null) is true),
-    array(select b.hash from outlast.blob b where b.tenant = $1 and b.hash = any($5::text[])), s.deltas
+    array(select b.hash from outlast.blob b where b.tenant = $1 and b.hash = any($5::text[])), s.deltas, r.priority
 from outlast.session s join outlast.route r on r.pk = s.route
 where s.tenant = $1 and s.id = $2
 

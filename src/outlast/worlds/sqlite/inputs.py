@@ -7,9 +7,10 @@ import msgspec
 from outlast.errors import InputConflict
 from outlast.world import Input
 from outlast.world.hints import inbox_key, key, ready_key
+from outlast.world.line import LINE
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import Query, Row, Transaction
-from outlast.worlds.sqlite.writes import LINE, check_blobs, keep_blobs, texts
+from outlast.worlds.sqlite.writes import check_blobs, keep_blobs, move_route, texts
 
 SQL: Final = statements(__file__)
 
@@ -28,7 +29,8 @@ def put_input(transaction: Transaction, tenant: str, session: str, new: Input) -
         change = transaction.next_change(tenant)
         in_line = row.ready_at is not None and row.ready_at < 0
         ready = row.ready_at if in_line else change - LINE
-        transaction.run(SQL["arrived"], (arrival, ready, change, transaction.now_s, row.pk))
+        route = row.route if new.priority is None else move_route(transaction, row, priority=new.priority)
+        transaction.run(SQL["arrived"], (arrival, ready, route, change, transaction.now_s, row.pk))
         there = Input(new.id, new.digest, new.body, new.refs, arrival=arrival)
     transaction.told |= {key(tenant, session), inbox_key(tenant, session), ready_key(tenant)}
     return there

@@ -5,7 +5,7 @@ select arrival, digest, consumed_by, refs, body from input where session = ? and
 insert into input (session, id, arrival, digest, consumed_by, refs, body) values (?, ?, ?, ?, null, ?, ?)
 
 -- name: arrived
-update session set waiting = waiting + 1, arrivals = ?, ready_at = ?, change = ?, updated_at_s = ? where pk = ?
+update session set waiting = waiting + 1, arrivals = ?, ready_at = ?, route = ?, change = ?, updated_at_s = ? where pk = ?
 
 -- name: waiting
 select id, arrival, digest, consumed_by, refs, body from input

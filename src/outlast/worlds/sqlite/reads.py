@@ -23,7 +23,7 @@ def get(query: Query, tenant: str, session: str) -> SessionHead:
 def _head(query: Query, pk: int) -> SessionHead:
     [found] = query.rows(SQL["head"], (pk,))
     session, agent, placement, seq, fence, newest, snapshot_seq, turn_open, parked, wake_at_s = found[:10]
-    status, worker, waiting, created_at_s, updated_at_s = found[10:15]
+    status, worker, waiting, created_at_s, updated_at_s, priority = found[10:16]
     return SessionHead(
         session=session,
         agent=agent,
@@ -41,6 +41,7 @@ def _head(query: Query, pk: int) -> SessionHead:
         created_at_s=created_at_s,
         updated_at_s=updated_at_s,
         labels=dict(query.rows(SQL["labels"], (pk,))),
+        priority=priority,
     )
 
 

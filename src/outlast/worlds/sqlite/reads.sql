@@ -1,6 +1,6 @@
 -- name: head
 select s.id, r.agent, r.placement, s.seq, s.fence, s.format, s.snapshot_seq, s.turn_open, s.parked, s.wake_at_s,
-    s.status, s.worker, s.waiting, s.created_at_s, s.updated_at_s, s.pk, s.change
+    s.status, s.worker, s.waiting, s.created_at_s, s.updated_at_s, r.priority
 from session s join route r on r.pk = s.route
 where s.pk = ?
 
@@ -31,6 +31,9 @@ select id from session where tenant = (select pk from tenant where name = ?) and
 -- name: held
 select id from session indexed by session_held
 where worker is not null and tenant = (select pk from tenant where name = ?)
+
+-- name: tenants
+select name from tenant order by name
 
 -- name: dying
 select t.name, s.id from session s join tenant t on t.pk = s.tenant where s.state = 1

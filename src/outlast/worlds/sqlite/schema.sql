@@ -6,14 +6,15 @@ create table tenant (
     name text not null unique
 ) strict;
 
--- What an offer is matched against: the sessions of one route fit exactly the same workers.
+-- What an offer is matched against: the sessions of one route fit exactly the same workers, and are of one priority.
 create table route (
     pk integer primary key,
     tenant integer not null,
     agent text not null,
     placement text not null,
     format integer not null,
-    unique (tenant, agent, placement, format)
+    priority integer not null,
+    unique (tenant, agent, placement, format, priority)
 ) strict;
 
 create table session (

@@ -34,7 +34,13 @@ from outlast.worlds.sqlite.transaction import Query, Transaction
 T = TypeVar("T")
 
 CAPABILITIES: Final = frozenset(
-    {Capability.DURABLE, Capability.MULTI_PROCESS, Capability.POWER_LOSS_SAFE, Capability.PUSH}
+    {
+        Capability.DURABLE,
+        Capability.MULTI_PROCESS,
+        Capability.POWER_LOSS_SAFE,
+        Capability.PUSH,
+        Capability.EXACT_LIMITS,
+    }
 )
 ROW_BYTES: Final = 200
 """What a commit costs besides its bodies, roughly: it bounds a batch."""
@@ -84,9 +90,10 @@ class SqliteWorld:
         agent: str,
         placement: str = "any",
         labels: Mapping[str, str] | None = None,
+        priority: int = 0,
     ) -> bool:
-        new = writes.Opening(session, first, agent, placement, dict(labels or {}))
-        check_opening(session, first.header, agent, placement, new.labels)
+        new = writes.Opening(session, first, agent, placement, dict(labels or {}), priority)
+        check_opening(session, first.header, agent, placement, new.labels, priority)
         return await self._write(
             lambda transaction: writes.create(transaction, self._tenant, new), size=_size(first)
         )
@@ -184,6 +191,9 @@ class SqliteWorld:
 
     def open_liveness(self) -> SqliteLiveness:
         return self.store.open_liveness()
+
+    async def tenants(self) -> Sequence[str]:
+        return await self._read(lambda query: [name for (name,) in query.rows(reads.SQL["tenants"])])
 
     async def workers(self) -> Sequence[WorkerRow]:
         return await self._read(lambda _: list(self.store.workers.rows()))

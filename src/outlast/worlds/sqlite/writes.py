@@ -19,6 +19,7 @@ from outlast.errors import (
 from outlast.world import Commit, Delta, Header, Lease
 from outlast.world.checks import check_content
 from outlast.world.hints import key, ready_key
+from outlast.world.line import ready_at
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.together import land_together
 from outlast.worlds.sqlite.transaction import ALIVE, SHIFT, Row, Transaction
@@ -30,10 +31,6 @@ ADVANCE_ALL: Final = SQL["advance_all"]
 DIGEST: Final = SQL["digest"]
 SHOW: Final = SQL["show"]
 SHOWN: Final = SQL["shown"]
-
-LINE: Final = float(2**50)
-"""Sessions that are ready at once stand at `change - LINE`: before every wake time, and in the order in which they
-became ready. No clock takes part in that order."""
 
 PIECE: Final = 500
 """Rows of deltas that one transaction frees: it holds the write lock for a millisecond or a few."""
@@ -50,6 +47,7 @@ class Opening:
     agent: str
     placement: str
     labels: Mapping[str, str]
+    priority: int = 0
 
 
 def create(transaction: Transaction, tenant: str, new: Opening) -> bool:
@@ -60,7 +58,9 @@ def create(transaction: Transaction, tenant: str, new: Opening) -> bool:
     _check(transaction, transaction.find_tenant(tenant), None, new.session, new.first)
     transaction.run(SQL["add_tenant"], (tenant,))
     number = transaction.find_tenant(tenant)
-    route = _find_route(transaction, number, new.agent, new.placement, new.first.header.format)
+    route = find_route(
+        transaction, (number, new.agent, new.placement, new.first.header.format, new.priority)
+    )
     transaction.run(SQL["add_session"], (number, new.session, route, transaction.now_s, transaction.now_s))
     row = transaction.get(tenant, new.session)
     for name, value in new.labels.items():
@@ -216,8 +216,7 @@ def _advance(transaction: Transaction, tenant: str, row: Row, header: Header, wo
     ready = ready_at(header, waiting, stood, change)
     route, newest = row.route, max(row.format, header.format)
     if newest != row.format:
-        [[_, agent, placement]] = transaction.rows(SQL["route_of"], (row.route,))
-        route = _find_route(transaction, row.tenant, agent, placement, newest)
+        route = move_route(transaction, row, newest=newest)
     common = (
         header.seq,
         header.seq if header.snapshot else row.snapshot_seq,
@@ -235,15 +234,17 @@ def _advance(transaction: Transaction, tenant: str, row: Row, header: Header, wo
         transaction.run(ADVANCE_ALL, (*common, header.fence, newest, worker, route, ready, row.pk))
 
 
-def ready_at(header: Header, waiting: int, stood: float | None, change: int) -> float | None:
-    """When a session is ready, were it free: by its newest header, and the place in line that it had."""
-    if waiting or (header.turn_open and not header.parked and header.wake_at_s is None):
-        return stood if stood is not None and stood < 0 else change - LINE
-    return header.wake_at_s
+def move_route(
+    transaction: Transaction, row: Row, *, newest: int | None = None, priority: int | None = None
+) -> int:
+    """The route of the session, had it that newest format or that priority."""
+    [[tenant, agent, placement, format_, stood]] = transaction.rows(SQL["route_of"], (row.route,))
+    wanted = (newest or format_, stood if priority is None else priority)
+    return find_route(transaction, (tenant, agent, placement, *wanted))
 
 
-def _find_route(transaction: Transaction, tenant: int | None, agent: str, placement: str, newest: int) -> int:
-    facts = (tenant, agent, placement, newest)
+def find_route(transaction: Transaction, facts: tuple[int | None, str, str, int, int]) -> int:
+    """The number of a route, which there is from now on: tenant, agent, placement, format, priority."""
     transaction.run(SQL["add_route"], facts)
     [[route]] = transaction.rows(SQL["find_route"], facts)
     return route

@@ -2,13 +2,13 @@
 insert or ignore into tenant (name) values (?)
 
 -- name: add_route
-insert or ignore into route (tenant, agent, placement, format) values (?, ?, ?, ?)
+insert or ignore into route (tenant, agent, placement, format, priority) values (?, ?, ?, ?, ?)
 
 -- name: find_route
-select pk from route where tenant = ? and agent = ? and placement = ? and format = ?
+select pk from route where tenant = ? and agent = ? and placement = ? and format = ? and priority = ?
 
 -- name: route_of
-select tenant, agent, placement from route where pk = ?
+select tenant, agent, placement, format, priority from route where pk = ?
 
 -- name: add_session
 insert into session (tenant, id, state, seq, fence, format, snapshot_seq, turn_open, parked, wake_at_s, status, worker,
