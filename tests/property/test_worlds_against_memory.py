@@ -49,7 +49,9 @@ some_inputs = st.lists(st.sampled_from(INPUTS), max_size=2).map(tuple)
 some_blobs = st.lists(st.sampled_from(BLOBS), max_size=2).map(tuple)
 wake = st.sampled_from((None, None, None, -5.0, 3.0, 50.0))
 priorities = st.sampled_from((None, None, 0, 3, -100))
-limits = st.sampled_from((Limits(), Limits(), Limits({"coder": 1}), Limits(whole=1), Limits({"writer": 0}, 2)))
+limits = st.sampled_from(
+    (Limits(), Limits(), Limits({"coder": 1}), Limits(whole=1), Limits({"writer": 0}, 2))
+)
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ beginning: list[Step] = [
     ("create", "a", Facts(b"", 1, 0, (), (), ("h1",), True, False, None, False, False, 1), "coder"),  # noqa: FBT003
     ("create", "b", Facts(b"", 1, 0, (), ("h1",), ("h2",), True, False, None, False, False, 1), "coder"),  # noqa: FBT003
     ("renew", "w1", 10.0),
-    ("claim", "w1", "a", (), 2),
+    ("claim", "w1", "a", (), 2, Limits()),
 ]
 
 

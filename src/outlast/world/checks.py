@@ -40,7 +40,7 @@ def check_priority(priority: int | None) -> None:
         raise BadPayload(what="The priority", reason=reason)
 
 
-def check_opening(  # noqa: PLR0913, PLR0917 everything that a session is opened with
+def check_opening(
     session: str, first: Header, agent: str, placement: str, labels: Mapping[str, str], priority: int = 0
 ) -> None:
     """Return if `session` can be opened with a commit that has the header `first`.

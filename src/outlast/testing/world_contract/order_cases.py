@@ -29,7 +29,7 @@ async def _ready(world: World, session: str, agent: str = "coder", priority: int
     await world.create(session, commit(1, 0), agent=agent, priority=priority)
 
 
-async def _claim(  # noqa: PLR0913 - the words of an offer
+async def _claim(
     world: World,
     worker: str = "w1",
     *,

@@ -39,7 +39,6 @@ from outlast.worlds.memory.claims import choose, proof_of, takeover_of
 from outlast.worlds.memory.follow import behind
 from outlast.worlds.memory.store import Hints, MemoryLiveness, MemoryStore, Session, new_head
 
-
 CAPABILITIES: Final = frozenset({Capability.EXACT_LIMITS})
 
 

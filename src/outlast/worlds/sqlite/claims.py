@@ -83,9 +83,7 @@ def _full(query: Query, tenant: str, offer: WorkerOffer, deadline: Deadlines) ->
     return frozenset(agent for agent, most in limits.agents.items() if held[agent] >= most)
 
 
-def _first(
-    query: Query, offer: WorkerOffer, deadline: Deadlines, routes: list[Route]
-) -> Iterator[Found]:
+def _first(query: Query, offer: WorkerOffer, deadline: Deadlines, routes: list[Route]) -> Iterator[Found]:
     order = {agent: turn for turn, agent in enumerate(offer.turns)}
 
     def found(route: Route, place: float, pk: int) -> Found:

@@ -58,9 +58,7 @@ def create(transaction: Transaction, tenant: str, new: Opening) -> bool:
     _check(transaction, transaction.find_tenant(tenant), None, new.session, new.first)
     transaction.run(SQL["add_tenant"], (tenant,))
     number = transaction.find_tenant(tenant)
-    route = find_route(
-        transaction, (number, new.agent, new.placement, new.first.header.format, new.priority)
-    )
+    route = find_route(transaction, (number, new.agent, new.placement, new.first.header.format, new.priority))
     transaction.run(SQL["add_session"], (number, new.session, route, transaction.now_s, transaction.now_s))
     row = transaction.get(tenant, new.session)
     for name, value in new.labels.items():
