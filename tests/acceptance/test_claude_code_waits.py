@@ -1,4 +1,4 @@
-"""The real Claude Code waits for days, and asks a person, without being there meanwhile."""
+"""The real Claude Code waits for days and asks a person, without being there meanwhile, and edits documents."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 
 from outlast.clock import SystemClock
 from outlast.gate import Point
-from outlast.records import CallOutcome
+from outlast.records import CallOutcome, DocumentEdited, Set
 from outlast.testing.faults import Spot
 from outlast.testing.models import Step, ToolUse
 from tests.acceptance.shop import PREFIX
@@ -98,4 +98,36 @@ async def test_a_wait_of_a_program_can_be_cancelled_and_the_next_turn_is_sound(t
             await turn.cancel("never mind")
             assert (await ended(turn)).status == "cancelled"
             assert str(await ended(await stage.send(prompt("next")))) == "Sure."
+        await stage.kept()
+
+
+@pytest.mark.parametrize("point", [Point.IN_EFFECT, Point.OUTCOME_QUEUED])
+async def test_claude_code_edits_a_document_once_whenever_its_worker_dies(
+    tmp_path: Path, point: Point
+) -> None:
+    def document(**about: object) -> ToolUse:
+        return ToolUse(name=f"{PREFIX}outlast_document", input={"name": "plan", **about})
+
+    more = document(edits=[{"op": "set", "path": "/steps/-", "value": "build the page"}], if_version=1)
+    wrong = document(edits=[{"op": "set", "path": "/steps/none", "value": 1}])
+    script = {
+        "go": [
+            Step(text="I look.", tools=(document(),)),
+            Step(text="I note.", tools=(more,)),
+            Step(text="I err.", tools=(wrong,)),
+            *says("It is noted."),
+        ]
+    }
+    async with staged(tmp_path, script) as stage:
+        session = await stage.session()
+        await session.edit("plan", Set({"steps": ["look around"]}), by="ann")
+        turn = await stage.send(prompt("go"))
+        await stage.killed_at(Spot(point, "safe", 2))
+        assert str(await stage.finish(turn)) == "It is noted."
+        assert (await session.document("plan")).value == {"steps": ["look around", "build the page"]}
+        edits = await stage.of_kind(DocumentEdited)
+        assert [edit.version for edit in edits] == [1, 2]
+        bodies = [stage.models.find_body(request.n) or b"" for request in stage.requests("go")]
+        assert b"look around" in bodies[1], "what it read is in its next request"
+        assert b"has no place 'none'" in bodies[-1], "what it cannot do it is told"
         await stage.kept()
