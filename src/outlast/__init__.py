@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from outlast.adapter import Agent, Budget
     from outlast.documents import Document, Shape
     from outlast.errors import OutlastError
+    from outlast.model import image
     from outlast.opening import open_world
     from outlast.records import Delete, Merge, Set
     from outlast.records.events import Event
@@ -42,6 +43,7 @@ __all__ = [
     "Unsure",
     "Verdict",
     "World",
+    "image",
     "open_world",
     "tool",
 ]
@@ -60,6 +62,7 @@ _HOMES: Final = {
     "Shape": "outlast.documents",
     "Turn": "outlast.session",
     "World": "outlast.world",
+    "image": "outlast.model",
     "open_world": "outlast.opening",
 }
 

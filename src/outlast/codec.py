@@ -306,9 +306,9 @@ class Packer:
         """
         return self.text(to_json(value, what=what))
 
-    def text(self, json: bytes) -> Payload:
-        """A payload of a JSON text."""
-        if len(json) <= INLINE_LIMIT:
+    def text(self, json: bytes, *, apart: bool = False) -> Payload:
+        """A payload of a JSON text; with `apart` it stands behind a blob, however short it is."""
+        if len(json) <= INLINE_LIMIT and not apart:
             return Payload(json=msgspec.Raw(json))
         return Payload(ref=self.blob(json), size=len(json))
 

@@ -57,6 +57,10 @@ class ImagePart(Part, frozen=True, tag="image"):
     url: str = ""
 
 
+Parts: TypeAlias = tuple[TextPart | ImagePart, ...]
+"""What a tool's result is that shows images."""
+
+
 class ThinkingPart(Part, frozen=True, tag="thinking"):
     """What the model thought before it spoke."""
 

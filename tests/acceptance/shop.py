@@ -4,13 +4,15 @@ The outside world is a directory that `EFFECTS` names: one file for each session
 """
 
 import os
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import msgspec
 
-from outlast import Agent, Done, NotDone, ToolFailed, ToolIO, Verdict, tool
+from outlast import Agent, Done, NotDone, ToolFailed, ToolIO, Verdict, image, tool
 from outlast.adapters.claude_code import ClaudeCode
 
 EFFECTS = "OUTLAST_ACCEPTANCE_EFFECTS"
@@ -116,5 +118,23 @@ async def refuse(io: ToolIO, mark: str) -> str:
     raise ToolFailed(f"{mark} cannot be done")
 
 
-TOOLS = (charge, look, pay, book, wait_an_hour, refuse)
+def picture() -> bytes:
+    """A small PNG (ISO/IEC 15948): red, 8 by 8."""
+    rows = zlib.compress(8 * (b"\x00" + 8 * b"\xff\x00\x00"))
+    header = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", rows), (b"IEND", b""))
+    packed = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+@tool(replay="safe")
+async def draw(io: ToolIO, mark: str) -> object:
+    """Draw something red."""
+    return [await _act(io, "draw", mark, 0.0, ""), image(picture())]
+
+
+TOOLS = (charge, look, pay, book, wait_an_hour, refuse, draw)
 agent = Agent(NAME, ClaudeCode(model=MODEL), tools=TOOLS)

@@ -1,13 +1,17 @@
 """Turns of the real Claude Code that nobody kills: prompts, tools, steers, cancels, a provider that fails."""
 
+from base64 import b64encode
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from outlast.adapters.claude_code.results import in_messages
+from outlast.gate import Point
 from outlast.records import CallOutcome, SteerTaken, TurnParked
+from outlast.testing.faults import Spot
 from outlast.testing.models import Step
-from tests.acceptance.shop import effect_command, release
+from tests.acceptance.shop import effect_command, picture, release
 from tests.acceptance.stage import (
     Stage,
     agent_use,
@@ -249,4 +253,32 @@ async def test_a_result_too_large_for_a_request_is_there_in_a_fresh_home(tmp_pat
         stage.forget_home()
         assert str(await stage.finish(await stage.send(prompt("next")))) == "And on."
         assert kept.read_text().rstrip("\n") == whole.rstrip("\n")
+        await stage.kept()
+
+
+@full
+@pytest.mark.parametrize("spot", [None, Spot(Point.AFTER_OUTCOME, "safe")], ids=str)
+async def test_an_image_of_a_tool_reaches_the_model_also_in_a_fresh_home(
+    tmp_path: Path, spot: Spot | None
+) -> None:
+    script = {
+        "go": [Step(text="I draw.", tools=(use("draw", mark="a"),)), *says("It is red.")],
+        "next": says("As I said."),
+    }
+    async with staged(tmp_path, script) as stage:
+        turn = await stage.send(prompt("go"))
+        if spot is not None:
+            await stage.killed_at(spot)
+        assert str(await stage.finish(turn)) == "It is red."
+        assert stage.steps("go") == [0, 1]
+        stage.forget_home()
+        assert str(await stage.finish(await stage.send(prompt("next")))) == "As I said."
+        data = {"type": "base64", "media_type": "image/png", "data": b64encode(picture()).decode()}
+        for request in stage.requests()[1:]:
+            body = msgspec.json.decode(stage.models.find_body(request.n) or b"")
+            (result,) = in_messages(body["messages"]).values()
+            assert result.content[0] == {"type": "text", "text": "draw a is done"}
+            assert result.content[1] == {"type": "image", "source": data}
+        copies = stage.home("s").glob("**/tool-results/*.png")  # Claude Code keeps one of what it was given
+        assert [copy.read_bytes() for copy in copies] == ([picture()] if spot is None else [])
         await stage.kept()

@@ -220,8 +220,8 @@ def _job(call: ToolCallPart) -> Callable[[IO], Awaitable[ToolResultPart]]:
     async def run(lane: IO) -> ToolResultPart:
         if call.unreadable:
             return unreadable_result(call)
-        text, bad = said(await lane.result(call.name, call.arguments))
-        return tool_result(call.id, text, is_error=bad)
+        told, bad = said(await lane.result(call.name, call.arguments))
+        return tool_result(call.id, told, is_error=bad)
 
     return run
 

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from outlast.adapters.history import tokens_of
-from outlast.model import Answer, ImagePart, Message, ToolMessage, UserMessage
+from outlast.model import Answer, ImagePart, Message, Parts, ToolMessage, UserMessage
 
 _BYTES: Final = 4
 """Bytes of JSON for each token, where nobody has counted: a little too many of most languages, so that the context is
@@ -76,7 +76,17 @@ class Conversation:
 def _tokens(message: Message) -> int:
     images = 0
     if isinstance(message, UserMessage):
-        parts = [part for part in message.parts if not isinstance(part, ImagePart)]
-        images = len(message.parts) - len(parts)
-        message = UserMessage(tuple(parts))
+        message, images = UserMessage(_words(message.parts)), _images(message.parts)
+    elif isinstance(message, ToolMessage):
+        images = sum(_images(result.parts) for result in message.results)
+        results = (msgspec.structs.replace(result, parts=_words(result.parts)) for result in message.results)
+        message = ToolMessage(tuple(results)) if images else message
     return len(msgspec.json.encode(message)) // _BYTES + images * _IMAGE
+
+
+def _words(parts: Parts) -> Parts:
+    return tuple(part for part in parts if not isinstance(part, ImagePart))
+
+
+def _images(parts: Parts) -> int:
+    return sum(isinstance(part, ImagePart) for part in parts)

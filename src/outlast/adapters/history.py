@@ -8,6 +8,7 @@ from outlast.adapter import Talk, ToolResult
 from outlast.codec import canonical
 from outlast.model import (
     Message,
+    Parts,
     ToolCallPart,
     ToolMessage,
     read_answer,
@@ -15,6 +16,7 @@ from outlast.model import (
     tool_result,
     unreadable_result,
 )
+from outlast.parts import find_parts
 from outlast.records import Usage
 from outlast.tool import result_text
 
@@ -53,9 +55,10 @@ def tokens_of(usage: Usage | None) -> int:
     return read + usage.output_tokens if read else 0
 
 
-def said(result: ToolResult) -> tuple[str, bool]:
-    """How a call ended, as the model reads it: the text, and whether it is bad news."""
-    return result_text(result.value), result.status != "ok"
+def said(result: ToolResult) -> tuple[str | Parts, bool]:
+    """How a call ended, as the model reads it: the text, or texts and images, and whether it is bad news."""
+    parts = find_parts(result.value)
+    return result_text(result.value) if parts is None else parts, result.status != "ok"
 
 
 def _results(calls: Sequence[ToolCallPart], talk: Talk) -> Sequence[Any]:

@@ -13,6 +13,7 @@ from outlast.codec import ModelRequest, read_messages, request_of
 from outlast.documents import Document, Wish
 from outlast.engine.calls import AttemptCalls
 from outlast.engine.context import Context
+from outlast.engine.results import read_result
 from outlast.engine.steers import AttemptSteers
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.gate import Gate
@@ -191,5 +192,5 @@ class EngineAttempt:
     async def _ended(self, call: CallState) -> tuple[str, Mapping[str, Any], ToolResult]:
         intent, outcome = call.intent, call.outcome
         assert outcome is not None  # a settled turn leaves no call open
-        result = ToolResult(outcome.status, await self._context.value(outcome.result))
+        result = read_result(outcome, await self._context.value(outcome.result))
         return intent.name, await self._context.value(intent.arguments), result

@@ -15,6 +15,7 @@ from outlast.engine.index import CallIndex
 from outlast.engine.loop_documents import LoopDocuments
 from outlast.engine.models import ModelCalls
 from outlast.engine.permits import Permits
+from outlast.engine.results import outcome_of
 from outlast.engine.runs import Runs
 from outlast.engine.told import Told
 from outlast.engine.waits import LOOK_S, Waits
@@ -22,7 +23,7 @@ from outlast.engine.walk import Walk
 from outlast.errors import TurnStopped
 from outlast.fold import CallState
 from outlast.gate import Point
-from outlast.records import CallIntent, CallOutcome, CallRetracted, CallStarted, Usage
+from outlast.records import CallIntent, CallRetracted, CallStarted, Usage
 from outlast.records.events import LiveDelta
 from outlast.recovery import stricter
 from outlast.tool import TryAgain, result_text
@@ -353,15 +354,7 @@ class AttemptCalls:
         context, intent = self._context, state.intent
         packer = context.writer.packer()
         result, edits = await context.documents.with_outcome(intent, result, docs, packer)
-        outcome = CallOutcome(
-            call=intent.call,
-            turn=intent.turn,
-            status=result.status,
-            result=packer.payload(result.value, what=f"the result of {intent.name}"),
-            lane=intent.lane,
-            duration_s=round(max(0.0, context.clock.now() - intent.at_s), 4),
-            at_s=context.clock.now(),
-        )
+        outcome = outcome_of(intent, result, packer, context.clock.now())
         landed = context.append(*edits, outcome, packer=packer)
         self._told.note(intent, result)
         await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)

@@ -14,10 +14,10 @@ from outlast.clock import Clock
 from outlast.codec import GetBlobs, Packer, to_json, unsqueeze
 from outlast.documents import COUNT_LIMIT, Document, Shapes, Wish, edited, shape_of, whole, wish
 from outlast.engine.effects import as_unicode
+from outlast.engine.results import said_of
 from outlast.errors import BadEdit, BadInput
 from outlast.fold import SessionState
 from outlast.records import AnyEdit, AnyRecord, CallIntent, DocumentEdited, EditRejected, Payload
-from outlast.tool import result_text
 
 NOT_EDITED = (
     "{name} ran to its end, but its edits were not kept. {error} The rest of it stands. It returned: {said}"
@@ -124,7 +124,7 @@ class Documents:
         try:
             return result, await self.land(docs.wishes, packer, call=intent.call)
         except BadEdit as error:
-            said = as_unicode(result_text(result.value))
+            said = as_unicode(said_of(result.value))
             text = NOT_EDITED.format(name=intent.name, error=error, said=said)
             return ToolResult("error", text), [
                 self.rejected(str(error.facts["name"]), error, call=intent.call)

@@ -11,7 +11,8 @@ from outlast.adapter import ToolResult
 from outlast.codec import to_json
 from outlast.documents import Docs
 from outlast.engine.ending import Ending
-from outlast.errors import BadPayload
+from outlast.errors import BadInput, BadPayload
+from outlast.parts import shown
 from outlast.tool import Done, NotDone, Tool, ToolFailed, TryAgain, Unsure, Verdict
 
 STUBBORN_S: Final = 2.0
@@ -72,7 +73,7 @@ async def run_function(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> 
         case BaseException():
             return ToolResult("error", described(ended))
         case _:
-            return recordable(tool.name, ended)
+            return result_of(tool.name, ended)
 
 
 async def ask_verify(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> Verdict:
@@ -130,6 +131,18 @@ async def _caught(job: Callable[[], Awaitable[object]], over: Ending[None]) -> o
 def _stopped_from_outside(error: BaseException) -> bool:
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def result_of(name: str, value: object) -> ToolResult:
+    """The result of a tool that ran to its end: texts and images where it returned these, else its JSON."""
+    try:
+        parts = shown(value)
+    except BadInput as error:
+        return ToolResult("error", as_unicode(f"{name} ran to its end, but its result is lost. {error}"))
+    if parts is None:
+        return recordable(name, value)
+    written = recordable(name, parts)  # its texts must be Unicode, and all of it must fit
+    return ToolResult("ok", parts) if written.status == "ok" else written
 
 
 def recordable(name: str, value: object) -> ToolResult:

@@ -8,7 +8,7 @@ from outlast.adapter import ToolResult
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.context import Context
 from outlast.engine.documents import CallDocs
-from outlast.engine.effects import ask_verify, recordable
+from outlast.engine.effects import ask_verify, result_of
 from outlast.errors import TurnStopped
 from outlast.gate import Point
 from outlast.records import CallIntent, CallRetracted, TurnParked, Verdict
@@ -106,7 +106,7 @@ async def _verify(call: int, on_doubt: OnDoubt, attempt: EngineAttempt, context:
     await context.gate.cross(Point.AFTER_VERDICT, call=call, policy="verify")
     match verdict:
         case Done(result=result):
-            await attempt.calls.settle(state, recordable(state.intent.name, result), docs)
+            await attempt.calls.settle(state, result_of(state.intent.name, result), docs)
         case NotDone():
             attempt.calls.may_run.add(call)
             await attempt.calls.finish(state)

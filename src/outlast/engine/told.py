@@ -4,6 +4,7 @@ from typing import Final
 
 from outlast.calls import ToolResult
 from outlast.engine.context import Context
+from outlast.engine.results import read_result
 from outlast.fold import CallState
 from outlast.records import CallIntent
 
@@ -32,7 +33,7 @@ class Told:
         """How a settled call ended."""
         known = self._results.get(state.intent.call)
         if known is None and state.outcome is not None:
-            known = ToolResult(state.outcome.status, await self._context.value(state.outcome.result))
+            known = read_result(state.outcome, await self._context.value(state.outcome.result))
             self._results[state.intent.call] = known
         return known or ToolResult("error", UNKNOWN)
 
@@ -47,7 +48,7 @@ class Told:
             some = settled[at : at + TOGETHER]
             values = await self._context.values([outcome.result for outcome in some])
             for outcome, value in zip(some, values, strict=True):
-                self._results[outcome.call] = ToolResult(outcome.status, value)
+                self._results[outcome.call] = read_result(outcome, value)
         for harness_id, payload in self._context.writer.state.told.items():
             self._corrections[harness_id] = ToolResult("in_doubt", await self._context.value(payload))
 

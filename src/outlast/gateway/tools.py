@@ -4,6 +4,7 @@ A call runs in a task of the attempt, not of the connection: a client that goes 
 again under the same id gives the same call's outcome.
 """
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from mcp_types import (
     INTERNAL_ERROR,
     CallToolRequestParams,
     CallToolResult,
+    ContentBlock,
+    ImageContent,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
@@ -29,6 +32,8 @@ from outlast.gateway.doors import OpenDoor
 from outlast.gateway.limits import Limits
 from outlast.gateway.wire import Http
 from outlast.logs import logger
+from outlast.model import ImagePart
+from outlast.parts import find_parts
 from outlast.tool import result_text
 
 NAME: Final = "outlast"
@@ -95,8 +100,7 @@ class ToolServer:
             await context.session.report_progress(beats)
         if run.result is None:
             raise MCPError(INTERNAL_ERROR, run.failure)
-        text = result_text(run.result.value)
-        return CallToolResult(content=[TextContent(text=text)], is_error=run.result.status != "ok")
+        return CallToolResult(content=_content(run.result.value), is_error=run.result.status != "ok")
 
     def _begin(self, name: str, arguments: Mapping[str, Any], harness_id: str) -> _Run:
         """Begin a call, or find the one that runs under the same id."""
@@ -125,6 +129,18 @@ class ToolServer:
         finally:
             self._runs.pop(harness_id, None)
         run.ended.set()
+
+
+def _content(value: object) -> list[ContentBlock]:
+    parts = find_parts(value)
+    if parts is None:
+        return [TextContent(text=result_text(value))]
+    return [
+        ImageContent(data=b64encode(part.data).decode(), mime_type=part.media_type)
+        if isinstance(part, ImagePart)
+        else TextContent(text=part.text)
+        for part in parts
+    ]
 
 
 def _call_id(context: Context) -> str:

@@ -145,6 +145,8 @@ class CallOutcome(Record, frozen=True, tag="call_outcome"):
     """Of a wait: the input of the kept signal that ended it."""
     version: int = 0
     """Of a loop's look at a document, and of its edit: the version of the document that `result` is."""
+    shows: bool = False
+    """`result` is a list of texts and images for a model (`outlast.model.Parts`), behind a blob."""
 
 
 class CallRetracted(Record, frozen=True, tag="call_retracted"):

@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from outlast.adapters.claude_code.dialogue import COMPACTION, SENTINEL
 from outlast.adapters.claude_code.launch import prompt_uuid
 from outlast.adapters.claude_code.places import transcript_path
 from outlast.adapters.claude_code.repair import Answer, Pen, Repair, Result, Steer, closed, repair
-from outlast.adapters.claude_code.results import in_messages, of_response
+from outlast.adapters.claude_code.results import in_messages, of_ours, of_response
 from outlast.adapters.claude_code.shapes import as_object, as_objects
 from outlast.adapters.claude_code.transcript import dangling, holds, materialised, parse
 from outlast.errors import HarnessError
@@ -30,6 +31,8 @@ KEPT_BYTES: Final = 16 * 1024 * 1024
 _REMINDER: Final = "<system-reminder>"
 _KEPT: Final = re.compile(r"/tool-results/([A-Za-z0-9_-][A-Za-z0-9._-]*)")
 
+_BASE64: Final = "#base64"
+"""Ends the name, in the mirror, of a file that is no text; no name of Claude Code's own holds a `#`."""
 
 LOST: Final = Result(
     "The result of this call was lost when its turn was cut short. It may have taken effect, in full or in part. Check "
@@ -222,8 +225,7 @@ class SessionFiles:
         if known is None:
             failed = outcome.status == "error"
             if intent.runs_in == "worker":
-                text = result_text(outcome.value)
-                known = Result(text if failed else [{"type": "text", "text": text}], failed)
+                known = of_ours(outcome.value, is_error=failed)
             else:
                 known = of_response(intent.name, outcome.value, is_error=failed)
         if intent.runs_in == "harness":
@@ -246,8 +248,11 @@ class SessionFiles:
         transcript.unlink(missing_ok=True)
         shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)  # its sub-agents and large results
         for path, lines in files.items():
-            target = _below(home, path)
+            target = _below(home, path.removesuffix(_BASE64))
             target.parent.mkdir(parents=True, exist_ok=True)
+            if path.endswith(_BASE64):
+                target.write_bytes(b64decode("".join(lines)))
+                continue
             whole = [f"{line}\n" for line in materialised(lines)] if path.endswith(".jsonl") else lines
             target.write_text("".join(whole), encoding="utf-8")
 
@@ -262,14 +267,14 @@ class SessionFiles:
     async def _mirror_kept(self, name: str) -> None:
         """Record a file that holds a result too large for a request: the model may look at it later."""
         path = f"{self._path.removesuffix('.jsonl')}/tool-results/{name}"
-        if path in self._counts:
+        if path in self._counts or path + _BASE64 in self._counts:
             return
         try:
             data = await anyio.Path(self._attempt.places.home, path).read_bytes()
         except OSError:  # a text that only looks like the name of one
             return
         if len(data) <= KEPT_BYTES:
-            text = data.decode(errors="replace")
+            path, text = _as_text(path, data)
             self._counts[path] = 1
             await self._attempt.mirror(path, 0, [text])
 
@@ -297,6 +302,14 @@ def _answered(turn: TurnState, lane: str) -> list[CallState]:
         and call.outcome is not None
         and call.outcome.status == "ok"
     ]
+
+
+def _as_text(path: str, data: bytes) -> tuple[str, str]:
+    """A file as the mirror can hold it, and its name there: bytes that are no text, an image's, in base 64."""
+    try:
+        return path, data.decode()
+    except UnicodeDecodeError:
+        return path + _BASE64, b64encode(data).decode()
 
 
 def _below(home: Path, path: str) -> Path:

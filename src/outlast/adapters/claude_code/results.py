@@ -5,11 +5,14 @@ the hook's `tool_response` is known; `of_response` words it as Claude Code does,
 `docs/internals/claude-code.md` knows how.
 """
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from outlast.adapters.claude_code.repair import Result
 from outlast.adapters.claude_code.shapes import as_object, as_objects
+from outlast.model import ImagePart, TextPart
+from outlast.parts import find_parts
 from outlast.tool import result_text
 
 
@@ -30,6 +33,21 @@ def of_response(name: str, response: object, *, is_error: bool = False) -> Resul
     if isinstance(response, dict):
         return Result(_WORDS.get(name, result_text)(as_object(cast("object", response))), is_error)
     return Result(result_text(response), is_error)
+
+
+def of_ours(value: object, *, is_error: bool) -> Result:
+    """The result of one of the application's tools, as Claude Code words what it gets over MCP."""
+    if is_error:
+        return Result(result_text(value), is_error=True)
+    parts = find_parts(value) or (TextPart(result_text(value)),)
+    return Result([_block(part) for part in parts])
+
+
+def _block(part: TextPart | ImagePart) -> Mapping[str, Any]:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    data = b64encode(part.data).decode()
+    return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": data}}
 
 
 def _bash(response: Mapping[str, Any]) -> str:
