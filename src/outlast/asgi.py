@@ -25,7 +25,7 @@ from outlast.adapter import Agent, Gateway
 from outlast.answers import failure, json_answer
 from outlast.errors import BadInput, OutlastError
 from outlast.notify import Notifier, notifier_of
-from outlast.opening import open_world
+from outlast.opening import open_world, waker_of
 from outlast.serving import read_body
 from outlast.settings import read_settings
 from outlast.waker import Waker
@@ -58,13 +58,15 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
     """A route to mount in Starlette or FastAPI: `POST {"session": …}` advances one session, `POST {}` what is ready.
 
     It answers `{"again": …, "wake_at_s": …, "status": …}`: whether there is more to do at once, when there will be
-    (Unix time, or null), and how the session stands. With `waker`, whoever is to go on is woken before it answers.
+    (Unix time, or null), and how the session stands. Where there is more to do at once, `waker` is told before it
+    answers.
 
     Args:
         token: who calls must send `authorization: Bearer <token>`.
         limit_s: seconds after which the process may be ended: everything is handed over before.
         world: opens the World, for each request anew.
         gateway: opens the gateway that agent programs need; a loop of one's own needs none.
+        waker: by default as the settings have it.
         notifier: told how the turns stand; by default as the settings have it.
         data: directory of homes, workspaces and locks; by default that of the settings.
     """
@@ -91,8 +93,9 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
                     left = await worker.advance(
                         asked.session or None, limit_s=max(0.0, end_s - time.monotonic())
                     )
-                if left.again and waker is not None and asked.session:
-                    await waker.wake(asked.tenant, asked.session)
+                hint = waker_of(read_settings()) if waker is None else waker
+                if left.again and hint is not None:
+                    await hint.wake(asked.tenant, asked.session)
         except OutlastError as error:
             return failure(error)
         return json_answer(200, msgspec.structs.asdict(left))

@@ -1,8 +1,8 @@
 """The product's own settings: few, typed, each with a default that works.
 
 Read from the environment (`OUTLAST_*`), else from `outlast.toml` in the working directory, else from
-`outlast.toml` in the user's configuration directory. Where sessions, files and keys go, and who is told, only the
-environment and the user's own file may say. `SETTINGS` is the table that the reference page shows.
+`outlast.toml` in the user's configuration directory. Where sessions, files and keys go, and who is told or woken, only
+the environment and the user's own file may say. `SETTINGS` is the table that the reference page shows.
 """
 
 import os
@@ -32,6 +32,8 @@ class Settings:
     notify_url: str = ""
     notify_command: str = ""
     notify_secret: str = ""
+    waker_url: str = ""
+    waker_token: str = ""
     log_level: str = "warning"
 
     @property
@@ -56,6 +58,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     "notify_url": "Who is told when a turn has ended, waits or is parked: each notice is posted there, signed.",
     "notify_command": "In place of a URL, a command that is given each notice on its standard input.",
     "notify_secret": "Signs what is told; needed with `notify_url`.",
+    "waker_url": "Who is told that a session is ready, where no worker is resident: `https://…`, `sqs://…` or "
+    "`postgres://…`.",
+    "waker_token": "Sent as a bearer token to a `waker_url` that is `http(s)://…`.",
     "log_level": "What is written to standard error: `debug`, `info`, `warning`, `error`.",
 }
 
@@ -65,7 +70,16 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "drain_s": (0.0, 86400.0),
 }
 _OWNERS: Final = frozenset(
-    {"world", "data_dir", "anthropic_base_url", "notify_url", "notify_command", "notify_secret"}
+    {
+        "world",
+        "data_dir",
+        "anthropic_base_url",
+        "notify_url",
+        "notify_command",
+        "notify_secret",
+        "waker_url",
+        "waker_token",
+    }
 )
 """Where sessions, files and keys go, and what runs, is the user's to say: a cloned repository may bring an
 `outlast.toml`."""

@@ -1,61 +1,54 @@
 """The port that starts a worker where none is resident: a hint, as every hint is.
 
 Nothing depends on a waker: it may be slow, fail, or wake in vain. What it missed a scheduled sweep finds, which is the
-guarantee (`outlast work --once` from a timer, or a call of the route of `outlast.asgi` without a session).
+guarantee (`outlast work --once` from a timer, `outlast wake --listen`, or a call of the route of `outlast.asgi` without
+a session). A hint that is lost costs the time to the next sweep, and nothing else.
+
+Wakers stand in `outlast.wakers`; `outlast.opening.make_waker` makes one from its URL.
 """
 
-import asyncio
-from collections.abc import Mapping
-from typing import Protocol
+import logging
+from typing import Final, Protocol
 
-import httpx
+import msgspec
 
-from outlast.logs import logger
-
-log = logger("outlast.waker")
-
-TIMEOUT_S = 10.0
+TIMEOUT_S: Final = 10.0
+"""For each step of a hint's way: long enough for a machine far away, since nobody waits for it but its sender."""
 
 
 class Waker(Protocol):
     """Starts a worker for a session that is ready, somewhere."""
 
     async def wake(self, tenant: str, session: str) -> None:
-        """Ask that somebody advance this session soon. Returns within seconds; raises nothing."""
+        """Ask that somebody advance this session soon; of an empty name, whatever is ready.
+
+        Returns within seconds; raises nothing: what went wrong is logged.
+        """
         ...
 
 
-class HttpWaker:
-    """Posts `{"session": …, "tenant": …}` to a URL: the route of `outlast.asgi`, or whatever starts one.
+class Hint(msgspec.Struct, frozen=True):
+    """What a waker sends, as JSON, and whoever starts workers reads."""
 
-    It does not wait for the answer longer than it takes to know that the request arrived: the worker behind it may work
-    for minutes.
+    session: str = ""
+    tenant: str = "default"
 
-    Args:
-        url: where to post.
-        headers: sent along, `{"authorization": "Bearer …"}` for one.
-        timeout_s: seconds for connecting and sending, and then for an answer, which is not needed.
-    """
 
-    def __init__(
-        self, url: str, headers: Mapping[str, str] | None = None, *, timeout_s: float = TIMEOUT_S
-    ) -> None:
-        self._url = url
-        self._headers = dict(headers or {})
-        self._timeout_s = timeout_s
+def hint_of(tenant: str, session: str) -> str:
+    """The JSON of a hint."""
+    return msgspec.json.encode(Hint(session, tenant)).decode()
 
-    async def wake(self, tenant: str, session: str) -> None:
-        try:
-            async with (
-                asyncio.timeout(2 * self._timeout_s),
-                httpx.AsyncClient(timeout=self._timeout_s) as client,
-            ):
-                answer = await client.post(
-                    self._url, json={"session": session, "tenant": tenant}, headers=self._headers
-                )
-            if answer.is_error:
-                log.warning("nobody could be woken for session %s: HTTP %d", session, answer.status_code)
-        except httpx.ReadTimeout:
-            return  # it arrived, and somebody is at work
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-            log.warning("nobody could be woken for session %s: %s", session, type(error).__name__)
+
+def read_hint(text: str | bytes) -> Hint | None:
+    """The hint that `text` is; None if it is none."""
+    try:
+        return msgspec.json.decode(text, type=Hint)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def said_in_vain(log: logging.Logger, session: str, reason: str) -> None:
+    """Log that a hint was lost."""
+    log.warning(
+        "nobody could be woken for %s: %s", f"session {session}" if session else "what is ready", reason
+    )

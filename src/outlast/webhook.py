@@ -25,9 +25,10 @@ from outlast.errors import (
     OutlastError,
     Refused,
 )
-from outlast.opening import open_world
+from outlast.opening import open_world, waker_of
 from outlast.serving import read_body
 from outlast.session import Session
+from outlast.settings import read_settings
 from outlast.signing import ID, sign, verify
 from outlast.waker import Waker
 from outlast.world import World
@@ -99,7 +100,7 @@ def webhook_route(
         receive: checks and reads a delivery; `signed` for one.
         tenant: whose sessions are reached, and nobody else's.
         world: opens the World, for each request anew.
-        waker: woken with each delivery, where no worker is resident.
+        waker: woken with each delivery, where no worker is resident; by default as the settings have it.
     """
     watch = clock or SystemClock()
 
@@ -112,10 +113,11 @@ def webhook_route(
         try:
             delivery = receive(dict(request.headers), body, watch.now())
             _check(delivery)
+            hint = waker_of(read_settings()) if waker is None else waker
             async with world() as whole:
                 taken = await _put(whole.for_tenant(tenant), delivery)
-            if waker is not None:
-                await waker.wake(tenant, delivery.session)
+            if hint is not None:
+                await hint.wake(tenant, delivery.session)
         except OutlastError as error:
             return failure(error)
         return json_answer(202, {"input": taken})

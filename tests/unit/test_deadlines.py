@@ -21,7 +21,7 @@ from outlast.engine.term import Term
 from outlast.errors import SessionUnknown
 from outlast.records import AttemptEnded
 from outlast.tool import ToolIO, tool
-from outlast.waker import HttpWaker
+from outlast.wakers.http import HttpWaker
 from outlast.worker import WorkerConfig, open_worker
 from outlast.world import World
 from outlast.worlds.memory import MemoryStore, open_memory

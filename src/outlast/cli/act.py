@@ -37,6 +37,7 @@ def send(session: str, text: str, input_id: str | None, world: str | None, json:
         prompt = given(text)
         async with setup.world() as opened:
             turn = await (await Session.find(opened, session)).send(prompt, id=input_id)
+            await setup.wake(opened.tenant, session)
             setup.say({"session": session, "input": turn.input}, f"sent to {session} as {turn.input}")
 
     perform(body, world=world, json=json)
@@ -81,6 +82,7 @@ def cancel(session: str, turn: int | None, reason: str, world: str | None, json:
             if state is None or turn not in {None, state.turn}:
                 raise TurnUnknown(session=session, turn="open" if turn is None else f"{turn} that is open")
             number = await found.cancel(state.turn, reason=reason)
+            await setup.wake(opened.tenant, session)
             setup.say({"session": session, "turn": number}, f"turn {number} of {session} will be cancelled")
 
     perform(body, world=world, json=json)

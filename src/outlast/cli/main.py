@@ -10,6 +10,10 @@ from outlast.cli.lazy import LazyGroup
 COMMANDS: Final = {
     "run": ("outlast.cli.run:run", "Have an agent carry out a prompt here, and watch it."),
     "work": ("outlast.cli.work:work", "Claim ready sessions and advance them."),
+    "wake": (
+        "outlast.cli.wake:wake",
+        "Send a hint that a session is ready, or hear hints and start workers.",
+    ),
     "ls": ("outlast.cli.look:ls", "List the sessions, newest change first."),
     "show": ("outlast.cli.look:show", "Show how a session stands, call by call."),
     "follow": ("outlast.cli.follow:follow", "Watch a session: what happened, then what comes."),

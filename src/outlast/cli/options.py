@@ -17,7 +17,7 @@ from outlast.cli.exits import guarded
 from outlast.clock import Clock, SystemClock
 from outlast.errors import BadInput, OutlastError
 from outlast.logs import WITHOUT_WORDS
-from outlast.opening import open_world
+from outlast.opening import open_world, waker_of
 from outlast.settings import Settings, read_settings
 from outlast.world import World
 
@@ -37,6 +37,16 @@ class Setup:
         """The World that the settings name."""
         async with open_world(self.settings.world_url) as world:
             yield world
+
+    async def wake(self, tenant: str, session: str) -> None:
+        """Tell whoever the settings name, if anybody, that a session is ready; of an empty name, whatever is.
+
+        Raises:
+            BadSettings: the URL cannot be used.
+        """
+        waker = waker_of(self.settings)
+        if waker is not None:
+            await waker.wake(tenant, session)
 
     def say(self, value: object, text: str) -> None:
         """Print `value` as one line of JSON, or `text` for people."""

@@ -48,6 +48,7 @@ def signal(
         async with setup.world() as opened:
             found = await Session.find(opened, session)
             taken = await found.signal(name, content, id=input_id)
+            await setup.wake(opened.tenant, session)
             waited = any(one.signal == name for one in await awaited_by(found, await found.state()))
             text = f"signalled {name} to {session} as {taken}"
             setup.say(
@@ -129,6 +130,7 @@ def decide(
         async with setup.world() as opened:
             found = await Session.find(opened, session)
             taken = await _decide(found, call, word, input_id)
+            await setup.wake(opened.tenant, session)
             value = {"session": session, "call": call, "ruling": word.ruling, "input": taken}
             said = "answered" if word.answer is not None else _SAID[word.ruling]
             setup.say(value, f"call {call} of {session}: {said}, as {taken}; a worker carries that out")
@@ -250,6 +252,7 @@ def retry(
         async with setup.world() as opened:
             found = await Session.find(opened, session)
             number = await _retry(found, turn, by, input_id)
+            await setup.wake(opened.tenant, session)
             setup.say({"session": session, "turn": number}, f"turn {number} of {session} will go on")
 
     perform(body, world=world, json=json)

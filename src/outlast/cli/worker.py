@@ -61,6 +61,8 @@ async def _work(
                 worker.end_in(wish.until_s)
             await worker.work(until_idle=wish.until_idle)
             tasks.cancel_scope.cancel()
+        if worker.draining:  # it may have left something that is ready
+            await setup.wake(world.tenant, "")
     return Exit.UNAVAILABLE if worker.lost else Exit.OK
 
 

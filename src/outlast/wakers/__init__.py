@@ -1,0 +1,1 @@
+"""Implementations of `outlast.waker.Waker`, found through entry points by the scheme of a URL."""
