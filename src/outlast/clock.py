@@ -32,6 +32,20 @@ def boottime() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
+class ClockAhead:
+    """Another clock, whose time of day is put forward."""
+
+    def __init__(self, inner: Clock, by_s: float) -> None:
+        self._inner = inner
+        self._by_s = by_s
+
+    def now(self) -> float:
+        return self._inner.now() + self._by_s
+
+    def elapsed(self) -> float:
+        return self._inner.elapsed()
+
+
 class ManualClock:
     """A clock that stands until it is turned; for tests."""
 

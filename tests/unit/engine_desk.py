@@ -58,7 +58,9 @@ class Desk:
                 await self.advance(claim, agent)
 
     async def claim(self, agent: Agent) -> Claim | None:
-        self.world.open_liveness().renew(WorkerRow(self.name, "", 0.0), 3600.0)
+        liveness = self.world.open_liveness()
+        liveness.renew(WorkerRow(self.name, "", 0.0), 3600.0)
+        liveness.close()
         opened = AttemptOpened(self.name, "here", {}, self.clock.now())
         offer = WorkerOffer(self.name, frozenset({agent.name}), FORMAT, dead=self.dead)
         claim = await self.world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))

@@ -7,7 +7,7 @@ claim → fold → (open the next turn | plan recovery → retract, verify, run 
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from outlast.adapter import Agent, TurnResult, Waiting
@@ -23,6 +23,7 @@ from outlast.engine.inbox import CANCELLED, InboxReader, as_prompts
 from outlast.engine.load import load
 from outlast.engine.recover import recover
 from outlast.engine.settle import closing_records
+from outlast.engine.skew import not_behind
 from outlast.engine.telling import Telling
 from outlast.engine.term import Term
 from outlast.engine.upshot import End, upshot
@@ -92,8 +93,9 @@ class Advancer:
         control.writer = writer
         if control.lost is not None:
             writer.lose(control.lost)
+        clock = await not_behind(self.world, self.clock, state)
         try:
-            await _Session(self, claim, writer, control).run()
+            await _Session(replace(self, clock=clock), claim, writer, control).run()
         except AttemptLost:
             if control.lost is None:  # the worker lives on: what it does not advance it must not hold
                 await self.release(claim.lease)
