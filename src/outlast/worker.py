@@ -1,7 +1,7 @@
 """A process that claims sessions and advances them, several at once, until it is told to drain."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,7 @@ from outlast.adapter import Agent, Gateway
 from outlast.clock import Clock, SystemClock
 from outlast.codec import encode_records
 from outlast.engine.attempt import Surroundings
-from outlast.engine.batch import Batcher
+from outlast.engine.claiming import Claiming, Desk, Terms
 from outlast.engine.deadlines import Supervision
 from outlast.engine.harness import SupervisedProcesses
 from outlast.engine.keeper import Keeper
@@ -33,12 +33,11 @@ from outlast.ids import new_id
 from outlast.logs import logger
 from outlast.notify import Notifier
 from outlast.records import FORMAT, AttemptOpened
-from outlast.world import Claim, Lease, Takeover, WorkerOffer, WorkerRow, World
+from outlast.world import Claim, Limits, Takeover, WorkerOffer, WorkerRow, World
 
 POLL_S: Final = 1.0
 """How often ready sessions are looked for when no hint comes."""
-CLAIMS_AT_ONCE: Final = 16
-"""So many ready sessions are asked for in one round trip, once asking for fewer has shown that there are as many."""
+ALL_TENANTS: Final = ("*",)
 STOP_S: Final = 10.0
 """How long the end of a worker waits for what does not end."""
 CLOCK_S: Final = 0.25
@@ -68,6 +67,11 @@ class WorkerConfig:
     """Told how the turns stand that this worker advances; None: nobody is."""
     only: str | None = None
     """Advance this session and no other."""
+    tenants: Sequence[str] = ()
+    """Whose sessions it advances, in turns: by default the tenant of the World that it is given; `ALL_TENANTS`: whoever
+    has any."""
+    limits: Limits = field(default_factory=Limits)
+    """How many sessions of a tenant are advanced at once by all workers that say so."""
     name: str = ""
     """Its id, by default a fresh one. Never one used before: its row would keep the leases of the dead alive."""
 
@@ -96,21 +100,16 @@ class Worker:
         """When it must have ended."""
         self._only = config.only
         self._host = host_id()
-        self._batcher = Batcher(world)
+        self._claiming = Claiming(config.clock, lease_s=config.lease_s)
         self._running: dict[asyncio.Task[None], Control] = {}
         self._wake = asyncio.Event()
-        self._peers = Peers(world, config.locks, self._host, self._wake.set)
+        self._poll_at_s = 0.0
+        self._polled = True
+        """Tenants are to be looked for."""
+        self._peers = Peers(world, config.locks, self._host, self._notice_death)
         self._draining = asyncio.Event()
         self._pid_namespace: bool | None = None
         self._version = version("outlast")
-        self._swept = True
-        """No lease stands in this worker's name that it knows nothing of, as far as was seen since the World failed."""
-        self._suspicious_until_s = 0.0
-        """Until then a claim whose answer was lost may still land."""
-        self._broken: set[str] = set()
-        """Sessions that cannot be advanced by this code: held until the worker ends, so that nobody tries in vain."""
-        self._trouble = 0
-        """How often in a row the World could not be asked for work."""
         self.id = config.name
         self.lost = False
         """The leases were lost: nothing more can be advanced by this worker."""
@@ -152,6 +151,10 @@ class Worker:
             control.lose(cause)
         self.drain()
 
+    def _notice_death(self) -> None:
+        self._claiming.tell_all()
+        self._wake.set()
+
     async def advance(
         self, session: str | None = None, *, limit_s: float | None = None, reserve_s: float | None = None
     ) -> Advanced:
@@ -181,22 +184,27 @@ class Worker:
 
         Returns also when the leases were lost, which `lost` then says.
         """
-        hints = asyncio.get_running_loop().create_task(self._hear())
         clock = asyncio.get_running_loop().create_task(self._watch_the_clock())
+        claiming = self._claiming
+        self._poll()
         try:
             while not self._draining.is_set():
                 self._wake.clear()
-                await self._peers.look(self.id)
-                await self._sweep()
+                if until_idle:
+                    self._poll()
+                if await self._peers.look(self.id):
+                    claiming.tell_all()
+                await claiming.sweep(self.id)
                 claimed = await self._fill()
-                idle = not claimed and not self._running and not self._trouble and self._swept
+                idle = not claimed and not self._running and not claiming.trouble and claiming.swept
                 if until_idle and idle:
                     break
                 await self._pause()
             while self._running:
                 await asyncio.wait(self._running)
         finally:
-            await self._stop([hints, clock, *self._peers.watching, *self._running])
+            hearing = [desk.hearing for desk in claiming.desks if desk.hearing is not None]
+            await self._stop([*hearing, clock, *self._peers.watching, *self._running])
 
     async def _stop(self, tasks: list["asyncio.Future[None]"]) -> None:
         for task in tasks:
@@ -204,34 +212,18 @@ class Worker:
         with anyio.CancelScope(shield=True):  # bounded: by this limit, and by the batcher's patience
             if tasks:
                 await asyncio.wait(tasks, timeout=STOP_S)
-            await self._batcher.drain()
+            for desk in self._claiming.desks:
+                await desk.batcher.drain()
 
     async def _fill(self) -> bool:
         """Claim until nothing is ready or the worker is full. True if anything was claimed."""
-        claimed, at_once = 0, 1
-        while (room := self._config.concurrency - len(self._running)) > 0 and not self.draining:
-            count = min(at_once, room)
-            found = await self._claim_several(count)
-            claimed += found
-            if found < count:
-                break
-            at_once = min(2 * at_once, CLAIMS_AT_ONCE)
-        return claimed > 0
+        await self._look_for_tenants()
+        return await self._claiming.fill(self._terms(), self._room, self._begin)
 
-    async def _claim_several(self, count: int) -> int:
-        """Ask for `count` sessions at once, which share a round trip, and begin those that were ready."""
-        claims = await asyncio.gather(*(self._claim() for _ in range(count)), return_exceptions=True)
-        found = [claim for claim in claims if isinstance(claim, Claim)]
-        if self.lost:  # what came too late for its lease is left to other workers
-            return 0
-        for claim in found:
-            self._begin(claim)
-        for failure in claims:
-            if isinstance(failure, BaseException):
-                raise failure
-        return len(found)
+    def _room(self) -> int:
+        return 0 if self.draining else self._config.concurrency - len(self._running)
 
-    async def _claim(self) -> Claim | None:
+    def _terms(self) -> Terms:
         config = self._config
         offer = WorkerOffer(
             worker=self.id,
@@ -241,66 +233,63 @@ class Worker:
             dead=frozenset(self._peers.dead),
             only=self._only,
         )
+        return Terms(offer, self._opening, config.limits)
+
+    def _opening(self) -> Takeover:
         versions = {"outlast": self._version}
         for agent in self._agents.values():
             versions.update(agent.adapter.versions())
-        opened = AttemptOpened(self.id, self._host, versions, config.clock.now())
-        try:
-            claim = await self._world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))
-        except WorldUnavailable as error:
-            self._trouble += 1
-            self._suspect()
-            log.warning("claiming failed, trying again: %s", error)
-            return None
-        self._trouble = 0
-        return claim
+        opened = AttemptOpened(self.id, self._host, versions, self._config.clock.now())
+        return Takeover(encode_records([opened]), 1, FORMAT)
 
-    def _suspect(self) -> None:
-        self._swept = False
-        self._suspicious_until_s = self._config.clock.elapsed() + self._config.lease_s
-
-    async def _sweep(self) -> None:
-        """Give back what this worker holds and does not advance: claims whose answer was lost, releases that failed."""
-        if self._swept and self._config.clock.elapsed() >= self._suspicious_until_s:
+    async def _look_for_tenants(self) -> None:
+        """Serve each tenant that is to be served and is not yet."""
+        config, claiming = self._config, self._claiming
+        wanted = config.tenants
+        if wanted == ALL_TENANTS:
+            if not self._polled:
+                return
+            self._polled = False
+            try:
+                wanted = await self._world.tenants()
+            except WorldUnavailable:
+                claiming.trouble += 1
+                return
+        elif claiming.desks:
             return
-        known = {control.session for control in self._running.values()} | self._broken
-        try:
-            after: str | None = None
-            while True:
-                page = await self._world.list(after=after)
-                for head in page.sessions:
-                    if head.worker == self.id and head.session not in known:
-                        await self._world.release(Lease(head.session, head.fence, self.id))
-                after = page.next
-                if after is None:
-                    break
-        except WorldUnavailable:
-            self._trouble += 1
-        else:
-            self._swept = True
+        served = {desk.world.tenant for desk in claiming.desks}
+        worlds = [self._world.for_tenant(tenant) for tenant in wanted if tenant not in served]
+        for world in worlds if wanted else [self._world]:
+            desk = claiming.add(world, sorted(self._agents))
+            desk.hearing = asyncio.get_running_loop().create_task(self._hear(desk))
 
-    def _begin(self, claim: Claim) -> None:
+    def _begin(self, desk: Desk, claim: Claim) -> None:
+        if self.lost:  # what came too late for its lease is left to other workers
+            return
         control = Control(claim.lease.session)
-        task = asyncio.get_running_loop().create_task(self._advance(claim, control))
+        self._claiming.held.add((desk.world.tenant, claim.lease.session))
+        task = asyncio.get_running_loop().create_task(self._advance(desk, claim, control))
         self._running[task] = control
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, desk))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, desk: Desk, task: asyncio.Task[None]) -> None:
         control = self._running.pop(task)
+        desk.told = True
         self._wake.set()
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        log.error("session %s could not be advanced", control.session, exc_info=error)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("session %s could not be advanced", control.session, exc_info=error)
+        if error is None or isinstance(error, WorldUnavailable):
+            # One that this code cannot advance is held until the worker ends, so that nobody tries in vain.
+            self._claiming.held.discard((desk.world.tenant, control.session))
         if isinstance(error, WorldUnavailable):
-            self._suspect()
-        else:
-            self._broken.add(control.session)
+            self._claiming.suspect()
 
-    async def _advance(self, claim: Claim, control: Control) -> None:
+    async def _advance(self, desk: Desk, claim: Claim, control: Control) -> None:
         config = self._config
         advancer = Advancer(
-            self._world,
-            self._batcher,
+            desk.world,
+            desk.batcher,
             self._agents,
             self._surroundings,
             config.gate,
@@ -333,10 +322,21 @@ class Worker:
         return self._pid_namespace
 
     async def _pause(self) -> None:
-        trouble = min(self._trouble, 10)  # a World that is full may be in trouble for days
-        pause_s = POLL_S if self._swept and not trouble else min(POLL_S, 0.01 * 2**trouble)
+        claiming = self._claiming
+        trouble = min(claiming.trouble, 10)  # a World that is full may be in trouble for days
+        pause_s = POLL_S if claiming.swept and not trouble else min(POLL_S, 0.01 * 2**trouble)
+        # Also beneath a stream of hints about some tenants the others are looked at once a while: what becomes ready by
+        # the time alone, or by a hint that was lost, is told by nobody.
+        pause_s = min(pause_s, max(0.0, self._poll_at_s - asyncio.get_running_loop().time()))
         with anyio.move_on_after(pause_s):
             await self._wake.wait()
+        if asyncio.get_running_loop().time() >= self._poll_at_s:
+            self._poll()
+
+    def _poll(self) -> None:
+        self._poll_at_s = asyncio.get_running_loop().time() + POLL_S
+        self._polled = True
+        self._claiming.tell_all()
 
     async def _watch_the_clock(self) -> None:
         """Claim nothing in the reserve before the end, and hand everything over a moment before it."""
@@ -348,10 +348,11 @@ class Worker:
             )
         self.hand_over()
 
-    async def _hear(self) -> None:
-        async with self._world.subscribe() as hints:
+    async def _hear(self, desk: Desk) -> None:
+        async with desk.world.subscribe() as hints:
             while True:
                 if await hints.wait(60.0):
+                    desk.told = True
                     self._wake.set()
 
 

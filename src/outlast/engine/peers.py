@@ -37,16 +37,18 @@ class Peers:
         """The tasks that watch."""
         return list(self._watched.values())
 
-    async def look(self, ours: str) -> None:
-        """Begin to watch whoever is new; `ours` is the id of the worker that looks."""
+    async def look(self, ours: str) -> bool:
+        """Begin to watch whoever is new; `ours` is the id of the worker that looks. True if one is dead already."""
         try:
             rows = await self._world.workers()
         except WorldUnavailable:
-            return
+            return False
         self.dead &= {row.worker for row in rows}
+        known = len(self.dead)
         for row in rows:
             if row.worker != ours and row.worker not in self._watched and row.worker not in self.dead:
                 self._watch(row)
+        return len(self.dead) > known
 
     def _watch(self, row: WorkerRow) -> None:
         try:
