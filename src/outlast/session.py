@@ -77,11 +77,13 @@ class Session(DocumentDesk):
         home: Path | None = None,
         settings: Mapping[str, Any] | None = None,
         labels: Mapping[str, str] | None = None,
+        priority: int = 0,
         clock: Clock | None = None,
     ) -> Self:
         """Open a session, or find it if it is there already, for this agent in this place. Durable when this returns.
 
-        What a session was opened with stands: of one that is found, `home`, `settings` and `labels` change nothing.
+        What a session was opened with stands: of one that is found, `home`, `settings`, `labels` and `priority` change
+        nothing.
 
         Args:
             session: its id, `[a-z0-9][a-z0-9._-]{0,127}`.
@@ -90,6 +92,7 @@ class Session(DocumentDesk):
             home: HOME of its harness, the same in every attempt; by default a directory of its own that the worker
                 chooses.
             settings: JSON; on top of the agent's own.
+            priority: from -100 to 100; of two sessions of an agent that wait for a worker the higher goes first.
 
         Raises:
             SessionExists: it was opened for another agent or place.
@@ -105,7 +108,9 @@ class Session(DocumentDesk):
         header = Header(1, 0, FORMAT, 1, status="new")
         first = make_commit(header, body)
         try:
-            await world.create(session, first, agent=opened.agent, placement=placement, labels=labels)
+            await world.create(
+                session, first, agent=opened.agent, placement=placement, labels=labels, priority=priority
+            )
         except SessionExists:
             await _check_same(world, session, opened)
         return cls(world, session, clock, agent.documents if isinstance(agent, Agent) else None)
@@ -135,18 +140,19 @@ class Session(DocumentDesk):
         head = await self.world.get(self.id)
         return await load_state(self.world, self.id, head.snapshot_seq)
 
-    async def send(self, text: str, *, id: str | None = None) -> "Turn":  # noqa: A002 - the caller's word for it
+    async def send(self, text: str, *, id: str | None = None, priority: int | None = None) -> "Turn":  # noqa: A002
         """Begin a turn with this prompt; it queues behind one that runs. Durable when this returns.
 
         Args:
             id: the caller's own; the same id and text again is the same turn.
+            priority: of the session from now on, from -100 to 100; None leaves it as it is.
 
         Raises:
             InputConflict: the id was used with another text.
-            BadPayload: the text is not Unicode, or too long.
+            BadPayload: the text is not Unicode, or too long; the priority is out of bounds.
         """
         input_id = id or new_id("in")
-        await self._put(input_id, Prompt(text, self._clock.now()), text)
+        await self._put(input_id, Prompt(text, self._clock.now()), text, priority)
         return Turn(self, input_id)
 
     async def steer(self, text: str, *, id: str | None = None) -> str:  # noqa: A002
@@ -322,10 +328,10 @@ class Session(DocumentDesk):
         usage = event.usage or Usage()
         return Outcome(event.turn, event.status, await self.value(event.payload), event.text, usage)
 
-    async def _put(self, input_id: str, value: AnyInput, content: str) -> Input:
+    async def _put(self, input_id: str, value: AnyInput, content: str, priority: int | None = None) -> Input:
         body = encode_input(value)
         marks = digest(type(value).__name__.encode(), content.encode())
-        return await self.world.put_input(self.id, Input(input_id, marks, body))
+        return await self.world.put_input(self.id, Input(input_id, marks, body, priority=priority))
 
 
 class Turn:

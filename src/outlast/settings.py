@@ -24,6 +24,7 @@ class Settings:
     """Everything that can be set. Times in seconds."""
 
     world: str = ""
+    tenant: str = "default"
     data_dir: str = ""
     lease_s: float = 10.0
     concurrency: int = 16
@@ -50,6 +51,7 @@ class Settings:
 SETTINGS: Final[Mapping[str, str]] = {
     "world": "Where sessions live, as a URL: `sqlite:/path/to/world.db` or `postgres://user:password@host/database`. "
     "Default: `world.db` in the data directory.",
+    "tenant": "Whose sessions the commands open, see and advance: the sessions of two tenants of a World never meet.",
     "data_dir": "What outlast keeps on this machine: the World, homes and workspaces, locks. Default: the platform's.",
     "lease_s": "How long a worker's leases stand without renewal. A worker that is paused for longer is killed.",
     "concurrency": "How many sessions one worker advances at once.",
@@ -72,6 +74,7 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
 _OWNERS: Final = frozenset(
     {
         "world",
+        "tenant",
         "data_dir",
         "anthropic_base_url",
         "notify_url",

@@ -37,7 +37,6 @@ from outlast.world import Claim, Limits, Takeover, WorkerOffer, WorkerRow, World
 
 POLL_S: Final = 1.0
 """How often ready sessions are looked for when no hint comes."""
-ALL_TENANTS: Final = ("*",)
 STOP_S: Final = 10.0
 """How long the end of a worker waits for what does not end."""
 CLOCK_S: Final = 0.25
@@ -68,8 +67,9 @@ class WorkerConfig:
     only: str | None = None
     """Advance this session and no other."""
     tenants: Sequence[str] = ()
-    """Whose sessions it advances, in turns: by default the tenant of the World that it is given; `ALL_TENANTS`: whoever
-    has any."""
+    """Whose sessions it advances, in turns; empty: those of the tenant of the World that it is given."""
+    all_tenants: bool = False
+    """It advances those of whoever has any."""
     limits: Limits = field(default_factory=Limits)
     """How many sessions of a tenant are advanced at once by all workers that say so."""
     name: str = ""
@@ -246,7 +246,7 @@ class Worker:
         """Serve each tenant that is to be served and is not yet."""
         config, claiming = self._config, self._claiming
         wanted = config.tenants
-        if wanted == ALL_TENANTS:
+        if config.all_tenants:
             if not self._polled:
                 return
             self._polled = False
@@ -259,7 +259,7 @@ class Worker:
             return
         served = {desk.world.tenant for desk in claiming.desks}
         worlds = [self._world.for_tenant(tenant) for tenant in wanted if tenant not in served]
-        for world in worlds if wanted else [self._world]:
+        for world in worlds if wanted or config.all_tenants else [self._world]:
             desk = claiming.add(world, sorted(self._agents))
             desk.hearing = asyncio.get_running_loop().create_task(self._hear(desk))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
+from outlast.cli.options import PRIORITY, SESSION, Setup, examples, given, perform, shared
 from outlast.engine.places import HOMES, WORKSPACES, made_for
 from outlast.errors import BadInput, FormatTooNew, LogBroken, Refused, TurnUnknown
 from outlast.fold import records_of
@@ -20,13 +20,17 @@ from outlast.world import SessionHead, World
     epilog=examples(
         'outlast send pricing-3f2a "Now write the changelog"',
         "outlast send pricing-3f2a - --id ticket-81 < prompt.md",
+        'outlast send pricing-3f2a "The shop is down" --priority 10',
     )
 )
 @click.argument("session", type=SESSION)
 @click.argument("text")
 @click.option("--id", "input_id", help="Your own id: the same id and text again is the same turn.")
+@click.option("--priority", type=PRIORITY, help="Of the session from now on, from -100 to 100.")
 @shared
-def send(session: str, text: str, input_id: str | None, world: str | None, json: bool) -> None:
+def send(
+    session: str, text: str, input_id: str | None, priority: int | None, world: str | None, json: bool
+) -> None:
     """Send SESSION its next prompt; with `-` as TEXT, what standard input holds.
 
     It is durable when this returns, and queues behind a turn that runs. A worker carries it out: some `outlast work`
@@ -36,7 +40,7 @@ def send(session: str, text: str, input_id: str | None, world: str | None, json:
     async def body(setup: Setup) -> None:
         prompt = given(text)
         async with setup.world() as opened:
-            turn = await (await Session.find(opened, session)).send(prompt, id=input_id)
+            turn = await (await Session.find(opened, session)).send(prompt, id=input_id, priority=priority)
             await setup.wake(opened.tenant, session)
             setup.say({"session": session, "input": turn.input}, f"sent to {session} as {turn.input}")
 

@@ -50,7 +50,7 @@ def rows_of(
         Row(
             head.session,
             head.agent,
-            head.status,
+            f"{head.status} · priority {head.priority}" if head.priority else head.status,
             _waits(head, alive, now_s, awaited.get(head.session, ())),
             f"{age(now_s - head.updated_at_s)} ago",
         )

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import anyio
 import click
@@ -20,6 +20,7 @@ from outlast.logs import WITHOUT_WORDS
 from outlast.opening import open_world, waker_of
 from outlast.settings import Settings, read_settings
 from outlast.world import World
+from outlast.world.checks import PRIORITY_LIMIT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -34,9 +35,9 @@ class Setup:
 
     @asynccontextmanager
     async def world(self) -> AsyncGenerator[World]:
-        """The World that the settings name."""
+        """The World that the settings name, as their tenant sees it."""
         async with open_world(self.settings.world_url) as world:
-            yield world
+            yield world.for_tenant(self.settings.tenant)
 
     async def wake(self, tenant: str, session: str) -> None:
         """Tell whoever the settings name, if anybody, that a session is ready; of an empty name, whatever is.
@@ -71,11 +72,12 @@ class SessionName(click.ParamType[str]):
 
 async def _names(url: str | None) -> list[tuple[str, str]]:
     async with open_world(url) as world:
-        page = await world.list(limit=200)
+        page = await world.for_tenant(read_settings().tenant).list(limit=200)
         return [(head.session, head.status) for head in page.sessions]
 
 
 SESSION = SessionName()
+PRIORITY: Final = click.IntRange(-PRIORITY_LIMIT, PRIORITY_LIMIT)
 
 
 def shared(command: Command) -> Command:

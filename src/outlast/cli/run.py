@@ -12,7 +12,7 @@ from outlast.cli.agents import agent_of
 from outlast.cli.attended import Attended, attend
 from outlast.cli.exits import Exit
 from outlast.cli.machine import machine_id
-from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
+from outlast.cli.options import PRIORITY, SESSION, Setup, examples, given, perform, shared
 from outlast.cli.watching import inputs_of
 from outlast.engine.places import fresh_home
 from outlast.errors import BadInput, NotFound, Refused, SessionExists, SessionUnknown, TurnUnknown
@@ -44,6 +44,7 @@ DIRECTORY = "directory"
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Where a new session works; by default here.",
 )
+@click.option("--priority", type=PRIORITY, help="Of the session from now on, from -100 to 100.")
 @click.option("--detach", is_flag=True, help="Only begin; some `outlast work` carries it out.")
 @shared
 def run(
@@ -52,6 +53,7 @@ def run(
     name: str | None,
     model: str | None,
     cwd: Path | None,
+    priority: int | None,
     detach: bool,
     world: str | None,
     json: bool,
@@ -72,7 +74,7 @@ def run(
         found = agent_of(agent)
         for warning in found.adapter.check():
             click.secho(f"outlast: {warning}", fg="yellow", err=True)
-        wish = Wish(found, name, None if prompt is None else given(prompt), cwd, model)
+        wish = Wish(found, name, None if prompt is None else given(prompt), cwd, model, priority)
         async with setup.world() as opened:
             if Capability.MULTI_PROCESS not in opened.capabilities:
                 raise BadInput(detail=f"{opened.name} is known to one process only; a worker is another one.")
@@ -96,6 +98,7 @@ class Wish:
     prompt: str | None
     cwd: Path | None
     model: str | None
+    priority: int | None
 
     @property
     def directory(self) -> Path:
@@ -117,7 +120,7 @@ async def _open(setup: Setup, world: World, wish: Wish) -> tuple[Session, list[T
     else:
         session = await _begin(setup, world, wish, machine)
     ahead = await _left(session)
-    return session, [*ahead, await session.send(wish.prompt)]
+    return session, [*ahead, await session.send(wish.prompt, priority=wish.priority)]
 
 
 async def _begin(setup: Setup, world: World, wish: Wish, machine: str) -> Session:

@@ -1,8 +1,9 @@
 """What the command line asks of a worker."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outlast.engine.deadlines import Supervision
+from outlast.world import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +21,9 @@ class WorkerWish:
     until_s: float | None = None
     """Seconds after which this process may be ended."""
     supervision: Supervision | None = None
+    offered: frozenset[str] = frozenset()
+    """Names of the only agents that it offers; empty: all that it has."""
+    tenants: tuple[str, ...] = ()
+    """Whose sessions; empty: of the tenant that the settings name."""
+    all_tenants: bool = False
+    limits: Limits = field(default_factory=Limits)

@@ -13,10 +13,11 @@ from outlast.cli.durations import DURATION
 from outlast.cli.exits import guarded
 from outlast.cli.lazy import loaded
 from outlast.cli.options import SESSION, Setup, examples, setup_of, shared
+from outlast.cli.shares import limits_of, names_of
 from outlast.cli.wishes import WorkerWish
 from outlast.engine.deadlines import claim_supervision
 from outlast.engine.processes import supervisor_argv
-from outlast.errors import WorldUnavailable
+from outlast.errors import BadInput, WorldUnavailable
 from outlast.ids import new_id
 
 __all__ = ["work", "worker_argv"]
@@ -24,10 +25,31 @@ __all__ = ["work", "worker_argv"]
 
 @click.command(
     epilog=examples(
-        "outlast work", "outlast work shop.agents:support --concurrency 4", "outlast work --until 14m --once"
+        "outlast work",
+        "outlast work shop.agents:support --concurrency 4",
+        "outlast work shop.agents:support --agents support --limit support=8",
+        "outlast work --until 14m --once",
     )
 )
 @click.argument("agents", nargs=-1, metavar="[MODULE:AGENT]...")
+@click.option(
+    "--agents",
+    "offered",
+    multiple=True,
+    metavar="NAMES",
+    help="Offer these agents only, as a,b, by their names.",
+)
+@click.option(
+    "--tenant", "tenants", multiple=True, metavar="NAMES", help="Serve these tenants in turns, as a,b."
+)
+@click.option("--all-tenants", is_flag=True, help="Serve every tenant of the World, in turns.")
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="[AGENT=]N",
+    help="No more sessions of that agent, or of a tenant, at once by all workers.",
+)
 @click.option("--session", "only", type=SESSION, help="Advance this session and no other.")
 @click.option(
     "--until-idle", "--once", "until_idle", is_flag=True, help="End when nothing is ready any more."
@@ -47,6 +69,10 @@ __all__ = ["work", "worker_argv"]
 @shared
 def work(
     agents: tuple[str, ...],
+    offered: tuple[str, ...],
+    tenants: tuple[str, ...],
+    all_tenants: bool,
+    limits: tuple[str, ...],
     only: str | None,
     until_idle: bool,
     until_s: float | None,
@@ -64,10 +90,24 @@ def work(
 
     On SIGTERM it claims nothing more, lets turns go on, and is through within `drain_s` seconds: what does not end in
     time is handed over. On a second one, and on Ctrl-C, it hands over at once. Handing over costs no finished call.
+
+    Tenants take turns, and so do the agents of each. A `--limit` holds among all workers that are given it.
     """
-    wish = WorkerWish(agents, only, name, concurrency, until_idle, until_eof, until_s)
 
     def body() -> int:
+        wish = WorkerWish(
+            agents,
+            only,
+            name,
+            concurrency,
+            until_idle,
+            until_eof,
+            until_s,
+            offered=frozenset(names_of(offered)),
+            tenants=_tenants(tenants, whole=all_tenants, only=only),
+            all_tenants=all_tenants,
+            limits=limits_of(limits),
+        )
         supervision = claim_supervision(os.environ)
         setup = setup_of(world=world, json=json)
         if supervision is None:
@@ -76,6 +116,16 @@ def work(
         return anyio.run(serve, setup, replace(wish, supervision=supervision))
 
     guarded(body, json=json)
+
+
+def _tenants(texts: tuple[str, ...], *, whole: bool, only: str | None) -> tuple[str, ...]:
+    """Whom it serves; empty: the tenant of the settings."""
+    names = names_of(texts)
+    if whole and names:
+        raise BadInput(detail="--all-tenants are all of them: leave out --tenant.")
+    if only is not None and (whole or len(names) > 1):
+        raise BadInput(detail="--session is one of one tenant. Say which with a single --tenant NAME.")
+    return names
 
 
 def _become_supervisor(setup: Setup) -> NoReturn:

@@ -15,6 +15,7 @@ from outlast.cli.late_gateway import open_late_gateway
 from outlast.cli.machine import machine_id
 from outlast.cli.options import Setup
 from outlast.cli.wishes import WorkerWish
+from outlast.errors import BadInput
 from outlast.ids import new_id
 from outlast.notify import notifier_of
 from outlast.worker import Worker, WorkerConfig, open_worker
@@ -22,7 +23,7 @@ from outlast.worker import Worker, WorkerConfig, open_worker
 
 async def serve(setup: Setup, wish: WorkerWish) -> int:
     """Work until told to end. Returns the exit code."""
-    agents = all_agents(wish.agents)
+    agents = _offered(all_agents(wish.agents), wish)
     data = setup.settings.data
     config = WorkerConfig(
         data=data,
@@ -33,11 +34,28 @@ async def serve(setup: Setup, wish: WorkerWish) -> int:
         clock=setup.clock,
         notifier=notifier_of(setup.settings),
         only=wish.only,
+        tenants=wish.tenants,
+        all_tenants=wish.all_tenants,
+        limits=wish.limits,
         name=new_id(wish.name or "worker"),  # a name that was used before would hold what its dead held
     )
     # From here on a signal ends the worker in good order, also one that comes before it is ready.
     with anyio.open_signal_receiver(*_signals()) as signals:
         return await _work(setup, agents, config, wish, signals)
+
+
+def _offered(agents: Mapping[str, Agent], wish: WorkerWish) -> Mapping[str, Agent]:
+    """Those of `agents` that this worker is to offer.
+
+    Raises:
+        BadInput: one that is named is not there.
+    """
+    missing = (wish.offered | wish.limits.agents.keys()) - agents.keys()
+    if missing:
+        there = ", ".join(sorted(agents)) or "none"
+        detail = f"This worker has no agent {', '.join(sorted(missing))}. There are: {there}. Your own: MODULE:AGENT."
+        raise BadInput(detail=detail)
+    return {name: agent for name, agent in agents.items() if not wish.offered or name in wish.offered}
 
 
 async def _work(
