@@ -3,6 +3,7 @@
 What an edit makes of a value is decided here, purely; where edits come from and how they are ordered is the engine's.
 """
 
+import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -140,8 +141,10 @@ def edited(wish: Wish, value: Any, version: int, shape: Shape | None) -> bytes:
     if wish.if_version not in {None, version}:
         reason = f"it has version {version}, not {wish.if_version}"
         raise BadEdit(name=wish.name, reason=reason)
+    # What one edit puts there the next may change: the wish itself must stay as it is, since it may be done anew.
+    edits = wish.edits if len(wish.edits) == 1 else copy.deepcopy(wish.edits)
     try:
-        for edit in wish.edits:
+        for edit in edits:
             value = _done(edit, value)
         return _fitting(to_json(value, what=wish.name), shape)
     except Exception as error:  # noqa: BLE001 - a type's own validators may raise anything; the editor is told

@@ -150,6 +150,14 @@ def test_an_edit_holds_json_and_a_value_of_its_own() -> None:
         wish("plan", [{"op": "erase"}], None)  # pyright: ignore[reportArgumentType] - users' code
 
 
+@pytest.mark.parametrize("first", [Set({"list": []}), Merge({"list": []})])
+def test_a_wish_that_is_done_anew_does_the_same(first: AnyEdit) -> None:
+    wanted = wish("plan", [first, Set(1, "/list/-")], None)
+    for _ in range(2):
+        assert msgspec.json.decode(edited(wanted, None, 0, None)) == {"list": [1]}
+    assert wanted.edits[0] == first
+
+
 def test_only_a_whole_value_stands_for_its_edit() -> None:
     assert whole(wish("plan", [Merge({}), Set(1)], None))
     assert not whole(wish("plan", [Set(1), Merge({})], None))
