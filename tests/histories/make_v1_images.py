@@ -1,6 +1,7 @@
 """Made `v1/extra-images.json`: `python -m tests.histories.make_v1_images DIRECTORY`.
 
-A loop that waits after its tool has returned an image beside words. Kept to show where the file comes from; see `make_v1`.
+A loop that waits after its tool has returned an image beside words. Kept to show where the file comes from; see
+`make_v1`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,9 +58,8 @@ class Desk:
                 await self.advance(claim, agent)
 
     async def claim(self, agent: Agent) -> Claim | None:
-        liveness = self.world.open_liveness()
-        liveness.renew(WorkerRow(self.name, "", 0.0), 3600.0)
-        liveness.close()
+        with closing(self.world.open_liveness()) as liveness:
+            liveness.renew(WorkerRow(self.name, "", 0.0), 3600.0)
         opened = AttemptOpened(self.name, "here", {}, self.clock.now())
         offer = WorkerOffer(self.name, frozenset({agent.name}), FORMAT, dead=self.dead)
         claim = await self.world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))

@@ -1,6 +1,8 @@
 """`outlast docs`: documents from the command line."""
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import anyio
 import pytest
 from click.testing import CliRunner, Result
 
+from outlast.cli.argv import SELF
 from outlast.cli.main import main
 from outlast.opening import open_world
 from outlast.session import Session
@@ -62,3 +65,24 @@ def test_what_cannot_be_edited_is_refused_with_the_reason_and_changes_nothing(li
 def test_the_same_id_is_the_same_edit(line: Line) -> None:
     answers = [line.json("set", "s", "plan", "1", "--id", "mine") for _ in range(2)]
     assert answers[0] == answers[1]
+
+
+@pytest.mark.crash
+def test_a_follower_is_shown_the_document_and_each_version_until_it_is_interrupted(line: Line) -> None:
+    line.run("set", "s", "plan", '{"steps": []}')
+    words = [*SELF, "docs", "follow", "s", "plan", "--json", "--world", line.world]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        shown = [json.loads(process.stdout.readline())]
+        for step in ("look", "build"):
+            line.run("set", "s", "plan", json.dumps(step), "--at", "/steps/-")
+            line.run("set", "s", "other", "1")
+            shown.append(json.loads(process.stdout.readline()))
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=20)
+    assert [(one["version"], one["value"]["steps"]) for one in shown] == [
+        (1, []),
+        (2, ["look"]),
+        (3, ["look", "build"]),
+    ]
+    assert (process.returncode, rest, errors) == (130, b"", b"")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 
 import msgspec
@@ -19,7 +19,9 @@ from outlast.session import Session
 from outlast.tool import ToolIO, tool
 from outlast.world import World
 from outlast.worlds.memory import open_memory
+from outlast.worlds.postgres import open_postgres
 from outlast.worlds.sqlite import open_sqlite
+from tests.servers.postgres import PostgresServer
 from tests.unit.engine_desk import LIMIT_S, Desk, opened, records
 
 
@@ -36,14 +38,18 @@ WAITER = Agent("tester", Loop(waits))
 PLANNER = Agent("tester", Loop(waits), documents={"plan": Shape(Plan, version=2)})
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.server)])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    if request.param == "memory":
-        async with open_memory() as made:
-            yield made
-    else:
-        async with open_sqlite(tmp_path / "world.db") as made:
-            yield made
+    match request.param:
+        case "memory":
+            opened: AbstractAsyncContextManager[World] = open_memory()
+        case "sqlite":
+            opened = open_sqlite(tmp_path / "world.db")
+        case _:
+            server: PostgresServer = request.getfixturevalue("postgres")
+            opened = open_postgres(server.new_url())
+    async with opened as made:
+        yield made
 
 
 async def idle(world: World, agent: Agent = WAITER) -> Session:
