@@ -16,6 +16,7 @@ import msgspec
 from benchmarks.cast import SOCKET_VARIABLE, Began
 from benchmarks.frame import Bench
 from outlast.cli.argv import worker_argv
+from tests.servers.elsewhere import on_another_host
 
 ROOT = Path(__file__).parent.parent
 READY_S = 30.0
@@ -62,13 +63,13 @@ class Ear:
             while True:
                 self._heard.put_nowait(msgspec.msgpack.decode(self._socket.recv(4096), type=Began))
 
-    async def next(self, fits: Callable[[Began], bool]) -> Began:
+    async def next(self, fits: Callable[[Began], bool], limit_s: float = ANSWER_S) -> Began:
         """The next call that fits; others are forgotten.
 
         Raises:
             TimeoutError: none came.
         """
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(limit_s):
             while not fits(began := await self._heard.get()):
                 pass
             return began
@@ -88,6 +89,9 @@ class Crew:
     ear: Ear
     environ: dict[str, str] = field(default_factory=dict[str, str])
     workers: dict[int, WorkerProcess] = field(default_factory=dict[int, WorkerProcess])
+    apart: bool = False
+    """Each is on a machine of its own, as far as it knows."""
+    _launched: int = 0
 
     async def hire(self, count: int = 1) -> None:
         """Start workers, together, and wait until each says that it works."""
@@ -97,14 +101,21 @@ class Crew:
 
     def launch(self) -> "subprocess.Popen[bytes]":
         """Start a worker and wait for nothing."""
+        self._launched += 1
+        argv = worker_argv(self.agent, "--world", self.bench.url, "--json", "--until-eof")
+        data = self.bench.directory / "data"
+        if self.apart:
+            data = self.bench.directory / f"data-{self._launched}"
+            data.mkdir()
+            argv = on_another_host(argv, data / "boot-id")
         environ = {
             **os.environ,
-            "OUTLAST_DATA_DIR": str(self.bench.directory / "data"),
+            "OUTLAST_DATA_DIR": str(data),
             SOCKET_VARIABLE: str(self.ear.path),
             **self.environ,
         }
         return subprocess.Popen(
-            worker_argv(self.agent, "--world", self.bench.url, "--json", "--until-eof"),
+            argv,
             stdin=subprocess.PIPE,  # it ends with us, however we end
             stdout=subprocess.PIPE,
             env=environ,
@@ -131,10 +142,12 @@ def _first_line(process: "subprocess.Popen[bytes]") -> bytes:
 
 
 @asynccontextmanager
-async def crew(bench: Bench, agent: str, count: int, **environ: str) -> AsyncGenerator[Crew]:
-    """`count` workers with `agent`, ended when the context ends."""
+async def crew(
+    bench: Bench, agent: str, count: int, *, apart: bool = False, **environ: str
+) -> AsyncGenerator[Crew]:
+    """`count` workers with `agent`, ended when the context ends; `apart`: each on a machine of its own."""
     ear = Ear(bench.directory / "ear")
-    hired = Crew(bench, agent, ear, environ)
+    hired = Crew(bench, agent, ear, environ, apart=apart)
     try:
         await hired.hire(count)
         yield hired

@@ -11,6 +11,7 @@ from benchmarks.measures.idle import idle
 from benchmarks.measures.imports import imports
 from benchmarks.measures.kill import kill
 from benchmarks.measures.kill_claude_code import kill_claude_code
+from benchmarks.measures.kill_elsewhere import kill_elsewhere
 from benchmarks.measures.peers import peers
 from benchmarks.measures.replay import replay, replay_many
 from benchmarks.measures.restart import restart
@@ -38,6 +39,7 @@ MEASURES: Final = (
     Measure("watcher", watcher, KEPT),
     Measure("kill", kill, KEPT),
     Measure("kill-claude-code", kill_claude_code, ON_DISK),
+    Measure("kill-elsewhere", kill_elsewhere, SERVED),
     Measure("restart", restart, KEPT),
     Measure("replay", replay, KEPT),
     Measure("replay-many", replay_many, KEPT),
