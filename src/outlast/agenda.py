@@ -1,11 +1,23 @@
-"""Folds what a session has to do by itself: tell somebody outside, and queue prompts when their time comes."""
+"""Folds what a session has to do by itself: tell somebody outside or another session, queue prompts in their time."""
 
 from typing import TypeAlias
 
-from outlast.records import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
+from outlast.records import (
+    ErrandDone,
+    ErrandDue,
+    NoticeDue,
+    NoticeTried,
+    PromptRecalled,
+    ScheduleCame,
+    Scheduled,
+    Unscheduled,
+)
 from outlast.state import NoticeState, ScheduleState, SessionState
 
-AgendaRecord: TypeAlias = NoticeDue | NoticeTried | Scheduled | ScheduleCame | Unscheduled
+ErrandRecord: TypeAlias = ErrandDue | ErrandDone | PromptRecalled
+AgendaRecord: TypeAlias = (
+    NoticeDue | NoticeTried | Scheduled | ScheduleCame | Unscheduled | ErrandDue | ErrandDone | PromptRecalled
+)
 
 
 def apply_agenda(state: SessionState, record: AgendaRecord) -> str:
@@ -24,6 +36,28 @@ def apply_agenda(state: SessionState, record: AgendaRecord) -> str:
             if state.schedules.pop(record.name, None) is None:
                 return _unknown(record.name)
             return ""
+        case _:
+            return _errand(state, record)
+
+
+def _errand(state: SessionState, record: ErrandRecord) -> str:
+    match record:
+        case ErrandDue():
+            if record.number != state.next_errand:
+                return f"errand {record.number} is not the next"
+            state.next_errand += 1
+            state.errands.append(record)
+        case ErrandDone():
+            left = [one for one in state.errands if one.number != record.number]
+            if len(left) == len(state.errands):
+                return f"errand {record.number} is not due"
+            state.errands = left
+        case PromptRecalled():
+            waiting = [one for one in state.queue if one.input != record.prompt]
+            if len(waiting) == len(state.queue):
+                return f"input {record.prompt} does not wait"
+            state.queue = waiting
+    return ""
 
 
 def _due(state: SessionState, record: NoticeDue) -> str:
@@ -70,7 +104,7 @@ def wake_of(state: SessionState, attempt_s: float | None, *, asleep: bool) -> fl
         asleep: its open turn goes on when an input comes, and not before.
     """
     turn = state.turn
-    told_s = min((one.at_s for one in state.untold), default=None)
+    told_s = _first(*(one.at_s for one in state.untold), 0.0 if state.errands else None)
     if turn is None:
         if state.queue:
             return 0.0  # it is in no inbox any more: without this nothing would wake its session

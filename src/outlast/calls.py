@@ -4,7 +4,7 @@ What an answer, a grant and a refusal are, and the promises of `Calls`, behind w
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from outlast.records import CallIntent, Usage
@@ -67,6 +67,25 @@ class WaitAsk:
     """What was asked for, as JSON: the same in every attempt."""
     for_s: float | None = None
     """Seconds after which the wait ends by itself, counted from when it began; None never."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnAsk:
+    """A session that a loop spawns, and what it asks it."""
+
+    agent: str
+    prompt: str
+    adapter: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the child records: the agent's own, and those that were given."""
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Those that were given: the same in every attempt."""
+    workspace: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    cwd: str = ""
+    placement: str = "any"
+    documents: Mapping[str, int] = field(default_factory=dict[str, int])
+    for_s: float | None = None
+    """Seconds after which nobody waits for it any more; None never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +230,21 @@ class Calls(Protocol):
         """
         ...
 
+    async def spawn(
+        self, ask: SpawnAsk, *, lane: str = MAIN, pausing: Callable[[int], None] = _nobody
+    ) -> ToolResult:
+        """Open a session, ask it, and wait until its turn has ended: a wait like others.
+
+        The child's id comes from the call: the same child in every attempt. Its intent is durable before the child is
+        opened. Ends as `ok` with its result, as an `error` with `{"status", "error"}` where the turn failed, was
+        cancelled, or the child cannot be; as `interrupted` when the time was over. What the child cost counts as this
+        turn's. A spawn that ends otherwise than by its child recalls it.
+
+        Raises:
+            BadInput: there is no agent, or the prompt cannot be sent; nothing was opened.
+        """
+        ...
+
     async def value(self, name: str, make: Callable[[], object], *, lane: str = MAIN) -> Any:
         """What `make` returned when the turn first came here: JSON, the same in every attempt.
 
@@ -219,6 +253,21 @@ class Calls(Protocol):
         Raises:
             ToolError: `make` failed when the turn first came here.
         """
+        ...
+
+    async def begin_again(self, state: object) -> None:
+        """The loop is about to begin again with `state`, JSON, in place of its calls so far. Durable.
+
+        From here on the log has nothing ahead in any lane. The turn's budgets, ordinals and steers go on.
+
+        Raises:
+            BadInput: a call is open, or the state is not JSON; nothing was changed.
+            TurnStopped: the loop has not made every call that the log has; the turn is parked as diverged.
+        """
+        ...
+
+    async def begun_with(self) -> Any:
+        """What the loop began again with, when it last did in this turn; None if it never has."""
         ...
 
     def ahead(self, lane: str = MAIN) -> CallIntent | None:

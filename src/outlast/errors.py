@@ -25,6 +25,7 @@
     │   └── ModelCallRejected         the same request would be refused again
     │       └── PromptTooLong
     ├── ToolError                     a tool that a loop called ended otherwise than well
+    ├── ChildFailed                   the turn of a session that a loop spawned ended otherwise than well
     ├── NothingCame                   the time of a wait was over
     ├── TooManyCalls                  a turn asked its model as often as it may
     ├── AnswerUnfit                   a model's answer is not of the shape that was asked for
@@ -226,6 +227,10 @@ class PromptTooLong(ModelCallRejected):
 
 class ToolError(OutlastError):
     text = "{tool} ended as {status}: {said}"
+
+
+class ChildFailed(OutlastError):
+    text = "The turn that {agent} was spawned for ended as {status}: {said}"
 
 
 class NothingCame(OutlastError):

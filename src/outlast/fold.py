@@ -5,7 +5,7 @@ that breaks it, since acting on half-understood history is how effects happen tw
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,7 @@ from outlast.records import (
     SignalKept,
     Snapshot,
     SteerTaken,
+    TurnContinued,
     TurnOpened,
     TurnParked,
     TurnReleased,
@@ -41,7 +42,6 @@ from outlast.state import (
     AttemptState,
     CallState,
     FileState,
-    Mark,
     SessionState,
     TalkState,
     TurnState,
@@ -53,6 +53,9 @@ from outlast.world.commit import Commit, Header
 HELD_LIMIT: Final = 20_000
 """Names of blobs that a state remembers; beyond that the older half is forgotten."""
 
+TurnRecord: TypeAlias = (
+    TurnOpened | AttemptEnded | TurnParked | TurnReleased | TurnSettled | SteerTaken | TurnContinued
+)
 
 __all__ = [
     "HELD_LIMIT",
@@ -156,11 +159,12 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:
         wrong = apply_agenda(state, record)
         _check(state, not wrong, wrong)
         return
+    if isinstance(record, TurnRecord):
+        _of_turn(state, record)
+        return
     match record:
         case CallIntent() | CallStarted() | CallOutcome() | CallRetracted() | Verdict() | Decided():
             _of_call(state, record)
-        case TurnOpened() | AttemptEnded() | TurnParked() | TurnReleased() | TurnSettled() | SteerTaken():
-            _of_turn(state, record)
         case DocumentEdited():
             _edited(state, record)
         case _:
@@ -219,10 +223,7 @@ def _of_call(
                 _turn(state, record.turn).allowed.append(record.call)
 
 
-def _of_turn(
-    state: SessionState,
-    record: TurnOpened | AttemptEnded | TurnParked | TurnReleased | TurnSettled | SteerTaken,
-) -> None:
+def _of_turn(state: SessionState, record: TurnRecord) -> None:
     match record:
         case TurnOpened():
             _turn_opened(state, record)
@@ -231,19 +232,15 @@ def _of_turn(
         case TurnParked():
             _turn(state, record.turn).parked = record
         case TurnReleased():
-            turn = _turn(state, record.turn)
-            turn.parked, turn.fruitless, turn.lost, turn.refused = None, 0, 0, 0
-            turn.mark = Mark(turn.usage, state.usage, _counted(turn), record.at_s)
-            for call in turn.open_calls():
-                call.cuts = 0
+            _turn(state, record.turn).release(state.usage, record.at_s)
         case TurnSettled():
             _turn_settled(state, record)
         case SteerTaken():
             _turn(state, record.turn).steers.append(record)
-
-
-def _counted(turn: TurnState) -> int:
-    return sum(call.intent.kind in {"model", "tool"} for call in turn.calls.values())
+        case TurnContinued():
+            turn = _turn(state, record.turn)
+            _check(state, not turn.open_calls(), f"turn {record.turn} is continued with calls open")
+            turn.begin_again(record)
 
 
 def _check(state: SessionState, holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as an assertion
@@ -381,7 +378,7 @@ def _turn_settled(state: SessionState, record: TurnSettled) -> None:
     _check(state, not turn.open_calls(), f"turn {record.turn} is settled with calls open")
     state.usage = state.usage + turn.usage
     state.last = record
-    state.talk = talk_of(turn) or state.talk
+    state.talk = talk_of(turn) or turn.talk or state.talk
     state.cut = None if record.status == "done" else turn
     state.turn = None
 

@@ -23,6 +23,11 @@ def new_id(prefix: str) -> str:
     return f"{prefix}-{b32encode(os.urandom(10)).decode().lower()}"
 
 
+def derived_id(prefix: str, *parts: bytes) -> str:
+    """`prefix`, a dash and 80 bits of the hash of `parts` in lower-case base 32: the same name for the same parts."""
+    return f"{prefix}-{b32encode(_hashed(parts, 10)).decode().lower()}"
+
+
 def new_token() -> str:
     """A secret that cannot be guessed: 256 random bits, URL-safe."""
     return urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")

@@ -12,6 +12,7 @@ from outlast.records import (
     CallOutcome,
     Decided,
     DocumentEdited,
+    ErrandDue,
     NoticeDue,
     Payload,
     PromptQueued,
@@ -19,6 +20,7 @@ from outlast.records import (
     SessionOpened,
     SignalKept,
     SteerTaken,
+    TurnContinued,
     TurnParked,
     TurnSettled,
     Usage,
@@ -122,6 +124,35 @@ class TurnState(msgspec.Struct):
     """What its model calls cost so far, void answers included."""
     mark: "Mark" = Mark()
     """How far it was when its budgets were last whole."""
+    begun_with: Payload | None = None
+    """What its loop began again with, when it last did; None if it never has."""
+    past: int = 0
+    """Calls from before that, which `calls` holds no more; `ordinals` and `usage` count them still."""
+    talk: "TalkState | None" = None
+    """Where these left the conversation of the loop."""
+
+    @property
+    def counted(self) -> int:
+        """Model and tool calls so far, by the numbers that each lane has reached."""
+        return sum(count for place, count in self.ordinals.items() if place.startswith(("model/", "tool/")))
+
+    def release(self, earlier: Usage, at_s: float) -> None:
+        """A person let it go on: its budgets are whole again."""
+        self.parked, self.fruitless, self.lost, self.refused = None, 0, 0, 0
+        self.mark = Mark(self.usage, earlier, self.counted, at_s)
+        for call in self.open_calls():
+            call.cuts = 0
+
+    def begin_again(self, record: TurnContinued) -> None:
+        """Its loop goes on from a state, and not from its calls so far.
+
+        Whatever counts against a budget goes on counting, and the ordinals of its lanes go on: what tells one call of
+        a turn from another is never given twice.
+        """
+        self.talk = talk_of(self) or self.talk
+        self.begun_with = own(record.state)
+        self.past += len(self.calls)
+        self.calls, self.noticed, self.allowed, self.steers = {}, [], [], []
 
     @property
     def waits(self) -> bool:
@@ -203,6 +234,9 @@ class SessionState(msgspec.Struct):
     next_notice: int = 1
     untold: list[NoticeState] = []
     """What somebody outside is still to be told, oldest first."""
+    next_errand: int = 1
+    errands: list[ErrandDue] = []
+    """What other sessions are still to be told, oldest first."""
     schedules: dict[str, ScheduleState] = {}
     """By name."""
     shown: bool = False
@@ -248,4 +282,5 @@ def status_of(state: SessionState) -> str:
             return "new"
         return f"turn {state.last.turn} {state.last.status} · ${state.usage.cost_usd:.4f}"
     tries = max(1, len(turn.attempts))
-    return f"turn {turn.turn} {turn.word} · attempt {tries} · {len(turn.calls)} calls · ${turn.usage.cost_usd:.4f}"
+    calls = turn.past + len(turn.calls)
+    return f"turn {turn.turn} {turn.word} · attempt {tries} · {calls} calls · ${turn.usage.cost_usd:.4f}"

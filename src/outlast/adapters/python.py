@@ -13,34 +13,38 @@ import inspect
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from importlib.metadata import version
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
-import msgspec
-
-from outlast.adapter import Attempt, Resolved, Send, Served, ToolResult, TurnResult, WaitAsk, Waiting
+from outlast.adapter import Agent, Attempt, Resolved, ToolResult, TurnResult, WaitAsk, Waiting
+from outlast.adapters.asking import ask_model
+from outlast.adapters.children import asked_of, result_of
 from outlast.adapters.docs import LaneDocs
+from outlast.adapters.endings import (
+    LoopFailed,
+    check_own,
+    drop,
+    is_taken_down,
+    named,
+    said_by,
+    until_idle,
+)
 from outlast.adapters.lanes import SUSPENDED, Board
 from outlast.adapters.place import Place
-from outlast.calls import MAIN, Joined, Parked
+from outlast.calls import MAIN
 from outlast.documents import Docs
 from outlast.errors import (
     BadInput,
-    ModelCallFailed,
-    ModelCallRejected,
     NothingCame,
-    OutlastError,
-    PromptTooLong,
     ToolError,
     TurnStopped,
 )
-from outlast.gate import Point
 from outlast.groups import leaves
-from outlast.model import Answer, Message, Model, Request, answer_json, billed, model_ask, read_answer
+from outlast.model import Answer, Message, Model, Request
 from outlast.offers import SIGNAL_LIMIT
 from outlast.recovery import Abilities
 from outlast.tool import Tool, result_text
+from outlast.workspace import Workspace
 
 T = TypeVar("T")
 
@@ -48,16 +52,9 @@ LoopFunction: TypeAlias = Callable[["IO", str], Awaitable[object]]
 Job: TypeAlias = Callable[["IO"], Awaitable[T]]
 """Work for a lane of its own."""
 
-_REFUSALS: Final[Mapping[str, type[ModelCallRejected | BadInput]]] = {
-    kind.__name__: kind for kind in (ModelCallRejected, PromptTooLong, BadInput)
-}
 
-
-class LoopFailed(Exception):
-    """A lane ended by `SystemExit`, `KeyboardInterrupt` or a cancellation of its own making."""
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(_said(cause))
+class Continued(BaseException):
+    """The loop begins again: what is left of it until then must not run on."""
 
 
 class IO(Place):
@@ -66,9 +63,12 @@ class IO(Place):
     Every method may raise what ends or suspends the turn, a `BaseException` that must not be caught.
     """
 
-    def __init__(self, attempt: Attempt, board: Board, lane: str = MAIN) -> None:
+    def __init__(self, attempt: Attempt, board: Board, lane: str = MAIN, *, state: Any = None) -> None:
         super().__init__(attempt, lane)
         self._board = board
+        self._walk = board.walks
+        self.state = state
+        """What `continue_as_new` was last given in this turn; None if it never was."""
         self._busy = ""
         self._gathered = 0
 
@@ -83,7 +83,7 @@ class IO(Place):
         asked = (
             request if isinstance(request, Request) else Request(model=model.name, messages=tuple(request))
         )
-        return await self._alone("model", self._ask(model, asked))
+        return await self._alone("model", ask_model(self._attempt, self._board, self._lane, model, asked))
 
     async def tool(self, tool: Tool | str, /, **arguments: Any) -> Any:
         """Run a tool of the agent's and return its result.
@@ -93,12 +93,12 @@ class IO(Place):
         """
         result = await self.result(tool, arguments)
         if result.status != "ok":
-            raise ToolError(tool=_named(tool), status=result.status, said=result_text(result.value))
+            raise ToolError(tool=named(tool), status=result.status, said=result_text(result.value))
         return result.value
 
     async def result(self, tool: Tool | str, arguments: Mapping[str, Any]) -> ToolResult:
         """Run a tool of the agent's and return how it ended, whatever that is: for a model to read."""
-        run = self._attempt.calls.run_tool(_named(tool), dict(arguments), lane=self._lane)
+        run = self._attempt.calls.run_tool(named(tool), dict(arguments), lane=self._lane)
         return await self._alone("tool", run)
 
     @property
@@ -140,6 +140,56 @@ class IO(Place):
         if ended.status != "ok":
             raise ToolError(tool="ask", status=ended.status, said=result_text(ended.value))
         return ended.value
+
+    async def spawn(
+        self,
+        agent: str | Agent,
+        prompt: str,
+        *,
+        timeout_s: float | None = None,
+        workspace: Workspace | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Ask another agent, in a session of its own, and return the result of its turn.
+
+        The session is opened as `Session.open` opens one, under an id that comes from this call; any worker that offers
+        the agent advances it. It has its own log, budget and recovery; what it cost counts as this turn's, too. If this
+        call ends before it does, for a time-out or because the turn ends, its turn is cancelled.
+
+        Args:
+            agent: a name, which some worker must offer; an `Agent` also says its settings and workspace.
+            timeout_s: how long it is waited for. By default for ever: also for an agent that no worker offers, and for
+                one that waits for a person.
+            workspace: where it works; by default the agent's, else an empty directory of its own.
+            settings: JSON; on top of the agent's own.
+
+        Raises:
+            ChildFailed: its turn failed or was cancelled, or it was erased.
+            NothingCame: the time was over first.
+        """
+        ask = asked_of(agent, prompt, timeout_s, workspace, settings)
+        spawning = self._attempt.calls.spawn(ask, lane=self._lane, pausing=self._board.pausing)
+        return result_of(ask, await self._alone("spawn", spawning))
+
+    async def continue_as_new(self, state: object) -> NoReturn:
+        """Begin the function again, in the same turn, with this as `io.state`: for loops that go on for very long.
+
+        Recovery reads nothing more of the calls before. Prompt, steers, budgets and documents stay. It does not return:
+        nothing behind it runs, and no call can be made from a `finally` around it.
+
+        Args:
+            state: JSON, all that the function needs to go on.
+
+        Raises:
+            BadInput: it was not called in the main lane, something else is under way, or the state is not JSON.
+        """
+        if self._lane != MAIN:
+            raise BadInput(
+                detail=f"The lane {self._lane} cannot begin the loop again. Call io.continue_as_new in the main lane."
+            )
+        await self._alone("continue_as_new", self._attempt.calls.begin_again(state))
+        self._board.walks += 1
+        raise Continued
 
     async def now(self) -> float:
         """Unix time when the turn first came here."""
@@ -202,10 +252,15 @@ class IO(Place):
         except Exception as error:  # noqa: BLE001 - raised by the lane that gathers, once all have ended
             return error
         except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
-            _check_own(error)
+            check_own(error)
             return LoopFailed(error)
         finally:
             ended()
+
+    @property
+    def over(self) -> bool:
+        """The loop has begun again since."""
+        return self._walk != self._board.walks
 
     async def _wait(self, ask: WaitAsk) -> ToolResult:
         waiting = self._attempt.calls.wait(ask, lane=self._lane, pausing=self._board.pausing)
@@ -216,8 +271,10 @@ class IO(Place):
 
     async def _alone(self, what: str, job: Awaitable[T]) -> T:
         """Do one thing at a time: two at once in a lane would have no order that recovery could rely on."""
-        if self._busy or self._board.closed:
-            _drop(job)
+        if self._busy or self._board.closed or self.over:
+            drop(job)
+            if self.over:
+                raise Continued
             if self._board.closed:
                 raise TurnStopped(SUSPENDED)
             said = f"The lane {self._lane} was asked for {what} during {self._busy}."
@@ -225,53 +282,11 @@ class IO(Place):
         self._busy = what
         try:
             if self._board.failure is not None:
-                _drop(job)
+                drop(job)
                 await self._board.stand_still()
             return await job
         finally:
             self._busy = ""
-
-    async def _ask(self, model: Model, request: Request) -> Answer:
-        attempt = self._attempt
-        ask = replace(model_ask(request, lane=self._lane), placed=True)
-        match await attempt.calls.open_model(ask):
-            case Served(answer=answer, refused=False):
-                return read_answer(answer)
-            case Served(answer=refusal):
-                raise _refusal(refusal)
-            case Send(call=call):
-                return await self._send(model, request, call)
-            case Parked(why=why):
-                raise TurnStopped(why)
-            case Joined():
-                raise BadInput(detail="a lane makes one model call at a time")
-
-    async def _send(self, model: Model, request: Request, call: int) -> Answer:
-        attempt = self._attempt
-        calls = attempt.calls
-        await attempt.gate.cross(Point.IN_EFFECT, call=call, policy="model")
-        try:
-            answer = await model.ask(request, lambda kind, piece: calls.show(call, kind, piece))
-        except ModelCallFailed as error:
-            await calls.void_model(call, str(error), billed(error), retry_after_s=error.retry_after_s)
-            self._board.fail(error)
-            await self._board.stand_still()
-        except (ModelCallRejected, BadInput) as error:
-            refusal = {"is": type(error).__name__, "facts": error.facts}
-            await calls.refuse_model(
-                call, refusal, billed(error) if isinstance(error, ModelCallRejected) else None
-            )
-            raise _refusal(refusal) from error
-        except Exception as error:
-            # A fault of the client's, which the loop is told; nobody is being asked any more.
-            await calls.void_model(call, _said(error))
-            raise
-        await attempt.gate.cross(Point.AFTER_EFFECT, call=call, policy="model")
-        # As the log will give it back: what a loop reads must be the same the first time and ever after.
-        answer = msgspec.json.decode(msgspec.json.encode(answer), type=Answer)
-        await calls.settle_model(call, answer_json(answer), (), answer.usage)
-        await attempt.gate.cross(Point.DELIVERED, call=call, policy="model")
-        return answer
 
 
 class Loop:
@@ -317,8 +332,8 @@ class Loop:
         idle = False
         try:
             async with asyncio.TaskGroup() as tasks:
-                walking = tasks.create_task(self._walk(attempt, IO(attempt, board), board))
-                watching = tasks.create_task(_until_idle(board))
+                walking = tasks.create_task(self._walk(attempt, board))
+                watching = tasks.create_task(until_idle(board))
                 try:
                     await asyncio.wait({walking, watching}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
@@ -328,60 +343,30 @@ class Loop:
                 walking.cancel()
                 watching.cancel()
         except BaseExceptionGroup as group:
-            failure = next((leaf for leaf in leaves(group) if not _is_taken_down(leaf)), None)
+            failure = next((leaf for leaf in leaves(group) if not is_taken_down(leaf)), None)
             if failure is not None or not idle:
                 raise failure or TurnStopped(SUSPENDED) from None
         if ended is None and board.failure is not None:
             raise board.failure
         return ended or Waiting()
 
-    async def _walk(self, attempt: Attempt, io: IO, board: Board) -> TurnResult:
-        try:
-            end = TurnResult("done", await self._function(io, attempt.prompt))
-        except Exception as error:  # noqa: BLE001 - the loop's own failure is the end of its turn
-            end = TurnResult("failed", error=_said(error))
-        except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
-            _check_own(error)
-            end = TurnResult("failed", error=_said(error))
-        if board.closed:  # it was taken down on its way, whatever it made of that
-            raise TurnStopped(SUSPENDED)
-        await attempt.calls.walked()
-        return end
-
-
-async def _until_idle(board: Board) -> None:
-    while True:
-        await board.idle.wait()
-        await asyncio.sleep(0)  # what is ready to go on at this moment goes on first
-        if board.idle.is_set():
-            return
-
-
-def _drop(job: Awaitable[object]) -> None:
-    """It will not be awaited."""
-    if inspect.iscoroutine(job):
-        job.close()
-
-
-def _is_taken_down(error: BaseException) -> bool:
-    return isinstance(error, TurnStopped) and error.why == SUSPENDED
-
-
-def _named(tool: Tool | str) -> str:
-    return tool if isinstance(tool, str) else tool.name
-
-
-def _refusal(refusal: Mapping[str, Any]) -> ModelCallRejected | BadInput:
-    kind = _REFUSALS.get(str(refusal.get("is")), ModelCallRejected)
-    return kind(**refusal.get("facts", {}))
-
-
-def _check_own(error: BaseException) -> None:
-    """Raise what comes from outside; what the loop raised itself is its own failure, and must take nothing along."""
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-        raise error
-
-
-def _said(error: BaseException) -> str:
-    return str(error) if isinstance(error, OutlastError) else f"{type(error).__name__}: {error}"
+    async def _walk(self, attempt: Attempt, board: Board) -> TurnResult:
+        while True:
+            io = IO(attempt, board, state=await attempt.calls.begun_with())
+            try:
+                end = TurnResult("done", await self._function(io, attempt.prompt))
+            except Exception as error:  # noqa: BLE001 - the loop's own failure is the end of its turn
+                end = TurnResult("failed", error=said_by(error))
+            except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
+                check_own(error)
+                end = TurnResult("failed", error=said_by(error))
+            except BaseException:
+                if not io.over:  # it may come out of a task group of the loop's own
+                    raise
+                continue
+            if io.over:
+                continue
+            if board.closed:  # it was taken down on its way, whatever it made of that
+                raise TurnStopped(SUSPENDED)
+            await attempt.calls.walked()
+            return end

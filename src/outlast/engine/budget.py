@@ -30,7 +30,7 @@ def overspent(state: SessionState, turn: TurnState, budget: Budget, now_s: float
     spent: dict[str, tuple[float, float | None]] = {
         "turn_usd": (turn.usage.cost_usd - mark.usage.cost_usd, budget.turn_usd),
         "turn_tokens": (tokens(turn.usage) - tokens(mark.usage), budget.turn_tokens),
-        "turn_calls": (_calls(turn) - mark.calls, budget.turn_calls),
+        "turn_calls": (turn.counted - mark.calls, budget.turn_calls),
         "turn_s": (now_s - (mark.at_s or turn.at_s), budget.turn_s),
         "session_usd": (whole.cost_usd - mark.earlier.cost_usd - mark.usage.cost_usd, budget.session_usd),
         "session_tokens": (tokens(whole) - tokens(mark.earlier) - tokens(mark.usage), budget.session_tokens),
@@ -44,11 +44,6 @@ def overspent(state: SessionState, turn: TurnState, budget: Budget, now_s: float
 def tokens(usage: Usage) -> int:
     """All of them, in and out."""
     return usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-
-
-def _calls(turn: TurnState) -> int:
-    # By the numbers that each lane has reached, since it is asked before every call.
-    return sum(count for place, count in turn.ordinals.items() if place.startswith(("model/", "tool/")))
 
 
 def used_up(turn: TurnState, agent: Agent) -> bool:

@@ -1,25 +1,23 @@
 """The calls of one attempt: `outlast.adapter.Calls` over the writer.
 
-Model calls are in `models`, the running of functions in `effects`; here is what happens around a tool call.
+Model calls are in `models`, the running of functions in `effects`, what else a loop does in `loop_calls`; here is what
+happens around a tool call.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from outlast.adapter import MAIN, Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult, WaitAsk
+from outlast.adapter import MAIN, Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult
 from outlast.engine.context import Context
 from outlast.engine.documents import CallDocs
 from outlast.engine.effects import CallIO, as_unicode, run_function, said_by
-from outlast.engine.index import CallIndex
-from outlast.engine.loop_documents import LoopDocuments
+from outlast.engine.loop_calls import LoopCalls
 from outlast.engine.models import ModelCalls
 from outlast.engine.permits import Permits
 from outlast.engine.results import outcome_of
 from outlast.engine.runs import Runs
-from outlast.engine.told import Told
-from outlast.engine.waits import LOOK_S, Waits
-from outlast.engine.walk import Walk
+from outlast.engine.waits import LOOK_S
 from outlast.errors import TurnStopped
 from outlast.fold import CallState
 from outlast.gate import Point
@@ -37,21 +35,16 @@ RETRY_MOST_S: Final = 60.0
 """The pause before a tool is tried once more, at first and at most."""
 
 
-class AttemptCalls:
+class AttemptCalls(LoopCalls):
     """See `outlast.adapter.Calls` for what each method promises."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
-        self.index = CallIndex(context.turn)
-        self._walk = Walk(context, self.index)
+        super().__init__(context)
         self._models = ModelCalls(context, self.index, self._walk)
-        self.waits = Waits(context, self.index, self._walk)
-        self.documents = LoopDocuments(context, self._walk, self.waits)
         context.runs = self._runs
         self._permits = Permits(context)
         self._running = Runs(context.eased)
         self._offsets: dict[tuple[int, str], int] = {}
-        self._told = Told(context)
         self.may_run: set[int] = set()
         """Calls of earlier attempts that the recovery plan lets run."""
 
@@ -149,23 +142,6 @@ class AttemptCalls:
         state = self.index.of_harness(harness_id)
         if state is not None and state.intent.runs_in == "harness" and state.outcome is None:
             await self.settle(state, result)
-
-    # what a loop waits for, and what it asked of chance
-
-    async def wait(
-        self, ask: WaitAsk, *, lane: str = MAIN, pausing: Callable[[int], None] = lambda _: None
-    ) -> ToolResult:
-        return await self.waits.wait(ask, lane, pausing)
-
-    async def value(self, name: str, make: Callable[[], object], *, lane: str = MAIN) -> Any:
-        return await self.waits.value(name, make, lane)
-
-    def ahead(self, lane: str = MAIN) -> CallIntent | None:
-        state = self.index.ahead(lane)
-        return None if state is None else state.intent
-
-    async def walked(self) -> None:
-        await self._walk.end()
 
     # tools that the worker runs
 

@@ -12,6 +12,7 @@ from outlast.codec import Packer, decode_input, unsqueeze
 from outlast.documents import wish
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.batch import patiently
+from outlast.engine.children import reported
 from outlast.engine.context import Context
 from outlast.engine.documents import Documents
 from outlast.engine.rulings import rule
@@ -26,6 +27,9 @@ from outlast.records import (
     InputDropped,
     Prompt,
     PromptQueued,
+    PromptRecalled,
+    Recall,
+    Report,
     Retry,
     Schedule,
     Signal,
@@ -40,7 +44,9 @@ POLL_S: Final = 2.0
 """How often the inbox is read when no hint comes."""
 CANCELLED: Final = "cancelled"
 
-_Quick: TypeAlias = Prompt | Steer | Cancel | Signal | Decision | Retry | Schedule | Unschedule
+_Word: TypeAlias = Signal | Decision | Retry | Schedule | Unschedule | Report
+"""What a wait or a parked turn may wait for, or what is to come by itself."""
+_Quick: TypeAlias = Prompt | Steer | Cancel | Recall | _Word
 """What is turned into records at once."""
 
 
@@ -114,7 +120,9 @@ class InboxReader:
                 self._queue(new, value.text, steered=True)
             case Cancel():
                 self._cancel(new, value, context)
-            case Signal() | Decision() | Retry() | Schedule() | Unschedule():
+            case Recall():
+                self._recall(new, value, context)
+            case _:
                 self._heard(new, value)
                 if attempt is not None:
                     attempt.calls.waits.look()
@@ -139,14 +147,27 @@ class InboxReader:
         if context is not None:
             context.stop(CANCELLED)
 
-    def _heard(self, new: Input, value: Signal | Decision | Retry | Schedule | Unschedule) -> None:
-        """What a wait or a parked turn may wait for, or what is to come by itself."""
+    def _recall(self, new: Input, value: Recall, context: Context | None) -> None:
+        """Whoever spawned this session waits no more: the turn that it asked for ends, or never begins."""
+        state = self._writer.state
+        if state.turn is not None and state.turn.input == value.prompt:
+            self.cancels.append(new.id)
+            if context is not None:
+                context.stop(CANCELLED)
+        elif any(prompt.input == value.prompt for prompt in state.queue):
+            self._writer.append(PromptRecalled(value.prompt, new.id), consumes=[new.id])
+        else:
+            self._drop(new, f"the turn of {value.prompt} is over")
+
+    def _heard(self, new: Input, value: _Word) -> None:
         packer, now_s = self._writer.packer(), self._clock.now()
         ruled: Sequence[AnyRecord] | str
         match value:
             case Signal():
                 payload = packer.payload(value.value, what="the signal's value")
                 ruled = [SignalKept(new.id, value.name, payload, now_s)]
+            case Report():
+                ruled = reported(self._writer.state, value, packer, now_s)
             case Schedule() | Unschedule():
                 ruled = planned(self._writer.state, new.id, value, packer, now_s)
             case _:

@@ -38,6 +38,12 @@ class CallIndex:
         if intent.match:
             self._by_match[intent.lane, intent.match].append(intent.call)
 
+    def clear(self) -> None:
+        """The loop begins again: nothing that was made so far is ahead of it."""
+        for found in (self._by_harness, self._by_place, self._by_match, self._made, self._walked):
+            found.clear()
+        self._reached.clear()
+
     def of_harness(self, harness_id: str) -> CallState | None:
         """The call that harness and model know by `harness_id`."""
         number = self._by_harness.get(harness_id)

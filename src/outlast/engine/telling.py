@@ -9,14 +9,13 @@ Invariants:
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Final
 
 from outlast.clock import Clock
+from outlast.engine.beside import Beside
 from outlast.engine.effects import as_unicode, described
 from outlast.engine.writer import Writer
-from outlast.errors import AttemptLost
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Gate, Point
 from outlast.notify import Notice, Notifier
@@ -38,77 +37,38 @@ PATIENCE_S: Final = 30.0
 NOBODY: Final = "this worker was told to notify nobody"
 
 
-class Telling:
+class Telling(Beside[NoticeState]):
     """What one session is to tell, and the telling of it."""
 
     def __init__(
         self, writer: Writer, notifier: Notifier | None, *, gate: Gate, clock: Clock, tenant: str
     ) -> None:
+        super().__init__()
         self._writer = writer
         self._notifier = notifier
         self._gate = gate
         self._clock = clock
         self._tenant = tenant
-        self._changed = asyncio.Event()
-        self._quiet = asyncio.Event()
-        if notifier is not None:
-            writer.adds = self._due
 
     @property
     def active(self) -> bool:
         """There is something to tell, or may be as soon as the turn comes to rest."""
         return self._notifier is not None or bool(self._writer.state.untold)
 
-    @property
-    def busy(self) -> bool:
-        """Something is to be told now."""
-        return self._next() is not None
-
-    async def quiet(self, limit_s: float) -> None:
-        """Wait until nothing is to be told now, at most `limit_s` seconds."""
-        self._quiet.clear()
-        if self.busy:
-            try:
-                async with asyncio.timeout(limit_s):
-                    await self._quiet.wait()
-            except TimeoutError:
-                pass
-
-    @asynccontextmanager
-    async def going_on(self) -> AsyncGenerator[None]:
-        """It tells meanwhile. What is being told when the context ends is left to whoever claims the session next."""
-        task = asyncio.get_running_loop().create_task(self._tell_all())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, AttemptLost):
-            raise error
-
-    def _due(self, records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
+    def due(self, records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
+        """What is to be told of `records`, which the state holds already."""
+        if self._notifier is None:
+            return ()
         found = notices(self._writer.state, records, self._clock.now())
         if found:
             self._changed.set()
         return found
 
-    async def _tell_all(self) -> None:
-        try:
-            while True:
-                self._changed.clear()
-                while (found := self._next()) is not None:
-                    await self._tell(found)
-                self._quiet.set()
-                await self._changed.wait()
-        finally:
-            self._quiet.set()
-
     def _next(self) -> NoticeState | None:
         now_s = self._clock.now()
         return next((one for one in self._writer.state.untold if one.at_s <= now_s), None)
 
-    async def _tell(self, found: NoticeState) -> None:
+    async def _do(self, found: NoticeState) -> None:
         await self._writer.flush()
         self._writer.check()
         await self._gate.cross(Point.BEFORE_TELLING)
@@ -163,7 +123,8 @@ def notices(state: SessionState, records: Sequence[AnyRecord], now_s: float) -> 
 def _new_waits(turn: TurnState) -> list[CallIntent]:
     """Waits for somebody outside, of which nobody was told."""
     open_calls = [call.intent for call in turn.open_calls() if call.intent.call not in turn.noticed]
-    return [intent for intent in open_calls if intent.kind == "wait" and (_asks(intent) or _signal(intent))]
+    waits = [intent for intent in open_calls if intent.kind == "wait" and not intent.child]
+    return [intent for intent in waits if _asks(intent) or _signal(intent)]
 
 
 def _asks(intent: CallIntent) -> bool:

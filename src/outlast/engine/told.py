@@ -21,6 +21,10 @@ class Told:
         self._results: dict[int, ToolResult] = {}
         self._corrections: dict[str, ToolResult] = {}
 
+    def clear(self) -> None:
+        """The loop begins again, and asks for none of them any more."""
+        self._results.clear()
+
     def note(self, intent: CallIntent, result: ToolResult) -> None:
         """A call has ended."""
         self._results[intent.call] = result

@@ -19,8 +19,10 @@ from outlast.engine.budget import cut_off, evidence, used_up
 from outlast.engine.context import HANDED_OVER, Context
 from outlast.engine.documents import Documents
 from outlast.engine.effects import as_unicode, described
+from outlast.engine.errands import Errands
 from outlast.engine.inbox import CANCELLED, InboxReader, as_prompts
 from outlast.engine.load import load
+from outlast.engine.outbox import Outbox
 from outlast.engine.recover import recover
 from outlast.engine.settle import closing_records
 from outlast.engine.skew import not_behind
@@ -141,18 +143,14 @@ class _Session:
         shapes: Shapes = {} if opened is None else advancer.agents[opened.agent].documents
         self._documents = Documents(writer.state, writer.blobs, shapes, advancer.clock)
         self._inbox = InboxReader(advancer.world, writer, self._documents, advancer.clock)
-        self._telling = Telling(
-            writer,
-            advancer.notifier,
-            gate=advancer.gate,
-            clock=advancer.clock,
-            tenant=advancer.world.tenant,
-        )
+        world, gate, clock = advancer.world, advancer.gate, advancer.clock
+        telling = Telling(writer, advancer.notifier, gate=gate, clock=clock, tenant=world.tenant)
+        self._outbox = Outbox(writer, telling, Errands(world, writer, gate=gate, clock=clock))
         self._opened_at = 0
         """Number of the commit that opened the turn; 0 of one that another worker opened."""
 
     async def run(self) -> None:
-        async with self._inbox.listening(), self._telling.going_on():
+        async with self._inbox.listening(), self._outbox.going_on():
             await self._turns()
             while await self._linger():
                 await self._turns()
@@ -177,14 +175,14 @@ class _Session:
 
     async def _linger(self) -> bool:
         """Stay while somebody is being told. True when another turn can begin meanwhile."""
-        while self._telling.busy and not self._writer.released and self._writer.lost is None:
+        while self._outbox.busy and not self._writer.released and self._writer.lost is None:
             if self._control.draining:
                 return False
             if await self._inbox.has_news():
                 return (
                     self._writer.state.turn is None
                 )  # an open turn goes on with a claim, as it would without
-            await self._telling.quiet(HOLD_S)
+            await self._outbox.quiet(HOLD_S)
         return False
 
     async def _keep_the_pause(self) -> None:
@@ -344,7 +342,7 @@ class _Session:
             *records,
             packer=packer,
             consumes=[steer.input for steer in steers],
-            release=not self._telling.active,
+            release=not self._outbox.owes(settling=False),
         )
         return False
 
@@ -359,7 +357,8 @@ class _Session:
         await self._drop_deltas()
         # A prompt that comes meanwhile makes the session ready again, whoever claims it then.
         state, writer = self._writer.state, self._writer
-        last = not (steers or state.queue or writer.wants_snapshot or self._telling.active)
+        owes = self._outbox.owes(settling=True)
+        last = not (steers or state.queue or writer.wants_snapshot or owes)
         await self._writer.write(*records, packer=packer, consumes=consumes, release=last)
         await context.gate.cross(Point.AFTER_SETTLE)
         return True

@@ -54,6 +54,10 @@ class Waits:
         left = any(call.intent.kind == "wait" for call in self._context.turn.open_calls())
         return any(not state.intent.harness_id for state in ended) or bool(ended and not left)
 
+    def clear(self) -> None:
+        """The loop begins again, and no wait of its is left."""
+        self._begun.clear()
+
     def look(self) -> None:
         """A signal was kept, a person has answered, or a wait has ended."""
         self._changed.set()
@@ -63,6 +67,10 @@ class Waits:
         state = await self._walk.step(lane, "wait", ask.name, _arguments(ask))
         if state is None:
             state = await self._open(ask, lane)
+        return await self.until(state, pausing)
+
+    async def until(self, state: CallState, pausing: Callable[[int], None]) -> ToolResult:
+        """How a wait of a loop's ends, once it does."""
         self._begun[state.intent.call] = state
         while state.outcome is None:
             self._may_begin()
@@ -70,7 +78,7 @@ class Waits:
             changed = self._changed
             ending = await self._ending(state)
             if ending is not None:
-                await self._settle(state, *ending)
+                await self.settle(state, *ending)
             else:
                 await self._pause(state, changed, pausing)
         return await self._told(state, state.outcome)
@@ -87,7 +95,7 @@ class Waits:
             self._context.check()
             ending = await self._ending(state)
             if ending is not None:
-                await self._settle(state, *ending)
+                await self.settle(state, *ending)
                 continue
             await self._rest_beside(state)
             if await self._ending(state) is None and state.outcome is None:
@@ -120,7 +128,7 @@ class Waits:
             self._begun[state.intent.call] = state
             ending = await self._ending(state) if state.intent.harness_id else None
             if ending is not None:
-                await self._settle(state, *ending)
+                await self.settle(state, *ending)
         return any(state.open and state.intent.harness_id for state in waits)
 
     async def value(self, name: str, make: Callable[[], object], lane: str) -> Any:
@@ -188,7 +196,8 @@ class Waits:
             return ("ok", None, "") if is_sleep(state.intent) else ("interrupted", OVERDUE, "")
         return None
 
-    async def _settle(self, state: CallState, status: OutcomeStatus, value: object, signal: str) -> None:
+    async def settle(self, state: CallState, status: OutcomeStatus, value: object, signal: str) -> None:
+        """Write how a wait ended, unless it has ended already. Durable."""
         context, intent = self._context, state.intent
         if state.outcome is not None or (signal and signal not in _kept(context.writer.state)):
             return  # it ended while the signal's value was read, or another wait was faster
@@ -255,7 +264,7 @@ def _awaited(call: CallState) -> str:
 def is_sleep(intent: CallIntent) -> bool:
     """Whether a wait is for time alone."""
     about = _about(intent)
-    return intent.kind == "wait" and not about.get("signal") and not asks_person(intent)
+    return intent.kind == "wait" and not (about.get("signal") or intent.child or asks_person(intent))
 
 
 def asks_person(intent: CallIntent) -> bool:

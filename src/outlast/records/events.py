@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from outlast.records.edits import DocumentEdited, EditRejected
+from outlast.records.errands import ErrandDone, ErrandDue, PromptRecalled, TurnContinued
 from outlast.records.kinds import (
     AttemptEnded,
     AttemptOpened,
@@ -59,6 +60,7 @@ EventKind: TypeAlias = Literal[
     "document.rejected",
     "turn.parked",
     "turn.released",
+    "turn.continued",
     "turn.settled",
     "schedule.set",
     "schedule.came",
@@ -105,7 +107,11 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
     """The event that shows `record`, committed under `fence`."""
     match record:
         case SessionOpened():
-            return Event(cursor, "session.opened", attempt=fence, name=record.agent, at_s=record.at_s)
+            parent = record.parent
+            facts = {} if parent is None else {"parent": parent.session, "parent_call": parent.call}
+            return Event(
+                cursor, "session.opened", attempt=fence, name=record.agent, facts=facts, at_s=record.at_s
+            )
         case TurnOpened():
             return Event(
                 cursor,
@@ -120,8 +126,15 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             facts = {"worker": record.worker, "versions": record.versions}
             return Event(cursor, "attempt.opened", attempt=fence, facts=facts, at_s=record.at_s)
         case CallIntent():
-            until = {"until_s": record.until_s} if record.until_s else {}
-            facts = {"kind": record.kind, "policy": record.policy, "asked_by": record.asked_by, **until}
+            until: dict[str, Any] = {"until_s": record.until_s} if record.until_s else {}
+            child = {"child": record.child} if record.child else {}
+            facts = {
+                "kind": record.kind,
+                "policy": record.policy,
+                "asked_by": record.asked_by,
+                **until,
+                **child,
+            }
             return Event(
                 cursor,
                 "call.opened",
@@ -236,7 +249,19 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             return _of_schedule(record, cursor, fence)
         case DocumentEdited() | EditRejected():
             return _document(record, cursor, fence)
+        case TurnContinued():
+            return Event(
+                cursor,
+                "turn.continued",
+                record.turn,
+                fence,
+                payload=record.state,
+                facts={"dropped": record.dropped},
+                at_s=record.at_s,
+            )
         case Mirrored() | Snapshot() | InputDropped() | NoticeDue() | NoticeTried():
+            return Event(cursor, "hidden", attempt=fence)
+        case ErrandDue() | ErrandDone() | PromptRecalled():
             return Event(cursor, "hidden", attempt=fence)
 
 

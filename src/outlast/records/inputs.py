@@ -5,7 +5,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outlast.records.edits import AnyEdit
-from outlast.records.kinds import Missed, Overlap, Ruling
+from outlast.records.kinds import Missed, Overlap, Ruling, TurnStatus
+from outlast.records.payload import Usage
 
 
 class Prompt(msgspec.Struct, frozen=True, tag="prompt", tag_field="kind", omit_defaults=True):
@@ -91,4 +92,25 @@ class Edit(msgspec.Struct, frozen=True, tag="edit", tag_field="kind", omit_defau
     sent_at_s: float = 0.0
 
 
-AnyInput: TypeAlias = Prompt | Steer | Cancel | Signal | Decision | Retry | Schedule | Unschedule | Edit
+class Report(msgspec.Struct, frozen=True, tag="report", tag_field="kind", omit_defaults=True):
+    """How the turn of a spawned session ended: the end of the call that spawned it, and of nothing else."""
+
+    call: int
+    child: str
+    status: TurnStatus
+    value: Any = None
+    error: str = ""
+    usage: Usage | None = None
+    sent_at_s: float = 0.0
+
+
+class Recall(msgspec.Struct, frozen=True, tag="recall", tag_field="kind", omit_defaults=True):
+    """The prompt that came as the input `prompt` is not wanted any more: end its turn, or never begin it."""
+
+    prompt: str
+    sent_at_s: float = 0.0
+
+
+AnyInput: TypeAlias = (
+    Prompt | Steer | Cancel | Signal | Decision | Retry | Schedule | Unschedule | Edit | Report | Recall
+)

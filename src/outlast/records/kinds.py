@@ -13,7 +13,9 @@ Order in a log, each an invariant that `outlast.fold` checks:
 * `signal_kept` comes once for each input, and before the one outcome that takes it;
 * versions of a document are numbered 1, 2, 3 …; what a call edited comes before its outcome, in the same commit;
 * `mirrored` leaves no hole in its file;
-* notices are numbered 1, 2, 3 …, and nothing of one comes after it was told or given up;
+* notices are numbered 1, 2, 3 …, and nothing of one comes after it was told or given up; errands likewise;
+* `turn_continued` comes while no call of its turn is open, and no later record names a call from before it;
+* `prompt_recalled` names a prompt that waits in the log;
 * `schedule_came` and `unscheduled` name a schedule that stands;
 * `turn_settled` leaves no call open: what still was gets its outcome before it, at the latest in the same commit.
 
@@ -50,6 +52,16 @@ class Record(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True, gc
     """
 
 
+class Parent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The call that spawned a session."""
+
+    session: str
+    turn: int
+    call: int
+    prompt: str
+    """Id of the input that asks the child: how its turn ends is reported."""
+
+
 class SessionOpened(Record, frozen=True, tag="session_opened"):
     """The agent's name and settings, and where it works. Code, tools and keys come from the worker."""
 
@@ -66,6 +78,8 @@ class SessionOpened(Record, frozen=True, tag="session_opened"):
     folder: str = ""
     """What a worker calls the directories that it makes for the session: a random name, no other session's in any
     World or of any tenant. Empty in older logs: they are called as the session."""
+    parent: Parent | None = None
+    """Of a session that another spawned."""
 
 
 class TurnOpened(Record, frozen=True, tag="turn_opened"):
@@ -118,6 +132,10 @@ class CallIntent(Record, frozen=True, tag="call_intent"):
     """Of a model call: the canonical hash of the request."""
     until_s: float = 0.0
     """Of a wait: Unix time at which it ends by itself; 0 never."""
+    child: str = ""
+    """Of a spawn: the session that it waits for."""
+    opens: Payload = EMPTY
+    """Of a spawn: what opens that session (`outlast.engine.children.Opening`)."""
     at_s: float = 0.0
 
 

@@ -3,6 +3,7 @@
 from typing import TypeAlias
 
 from outlast.records.edits import DocumentEdited, EditRejected
+from outlast.records.errands import ErrandDone, ErrandDue, PromptRecalled, TurnContinued
 from outlast.records.kinds import (
     AttemptEnded,
     AttemptOpened,
@@ -56,5 +57,9 @@ AnyRecord: TypeAlias = (
     | Scheduled
     | ScheduleCame
     | Unscheduled
+    | ErrandDue
+    | ErrandDone
+    | PromptRecalled
+    | TurnContinued
     | Snapshot
 )
