@@ -41,7 +41,7 @@ from outlast.rules import ask
 from outlast.session import Outcome, Session
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
 from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, Unsure, Verdict, tool
-from outlast.world import Takeover, WorkerOffer, World
+from outlast.world import Claim, Takeover, WorkerOffer, World
 from tests.crash.stage import Countdown, Outside, Witness, records_of
 from tests.nowhere import nowhere
 
@@ -51,6 +51,7 @@ Manner = Literal["never", "ask", "safe", "keyed", "verify", "verify-unsure", "as
 Valued = Literal["now", "random", "uuid", "once"]
 DAY_S: Final = 86_400.0
 LIMIT_S: Final = 20.0
+SPAWN_S: Final = 2 * DAY_S
 NOTES: Final = "notes"
 """A document that the loop edits, and an application meanwhile."""
 ACTS: Final = "acts"
@@ -124,6 +125,21 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Spawn:
+    """A session of another agent that does something out there. Every tag stands once in a program."""
+
+    tag: str
+    fails: bool = False
+    lasts: bool = False
+    """It goes on for ever; nobody waits for longer than `SPAWN_S`."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """The loop begins again behind this step; only in a program itself, not in a step of it."""
+
+
+@dataclass(frozen=True)
 class Change:
     """Code that came later."""
 
@@ -151,7 +167,9 @@ class Fail:
     text: str
 
 
-Step: TypeAlias = Act | Think | Take | Note | Sleep | Await | Ask | Change | Lanes | Try | Fail
+Step: TypeAlias = (
+    Act | Think | Take | Note | Sleep | Await | Ask | Spawn | Again | Change | Lanes | Try | Fail
+)
 Program: TypeAlias = tuple[Step, ...]
 
 
@@ -209,17 +227,36 @@ class Walker:
         self.outside = outside
         self.check = check
         self.failures = {step.text: step.failures for step in each(program) if isinstance(step, Think)}
-        self.taken: dict[str, list[object]] = {}
-        """By lane, the values that it took in this attempt."""
+        self.taken: dict[str, list[object]] = defaultdict(list)
+        """By lane, the values that it took in this attempt since it began, the last time."""
+        self.before: Counter[str] = Counter()
+        """How many it took before that."""
 
-    def agent(self) -> Agent:
+    def agents(self) -> dict[str, Agent]:
+        """By name; those of a play offer nothing that another spawned."""
         tools = [self.tool(manner) for manner in get_args(Manner)]
-        return Agent("tester", Loop(self.run), tools=tools, rules=[ask("asked")])
+        tester = Agent("tester", Loop(self.run), tools=tools, rules=[ask("asked")])
+        return {"tester": tester, "helper": Agent("helper", Loop(self.help_out), tools=tools)}
 
     async def run(self, io: IO, prompt: str) -> object:
         """The loop."""
-        self.taken = defaultdict(list)
-        return await self.walk(io, self.program)
+        state: dict[str, Any] = io.state or {"at": 0, "found": [], "before": {}}
+        self.taken, self.before = defaultdict(list), Counter(state["before"])
+        found: list[object] = state["found"]
+        for at, step in enumerate(self.program[state["at"] :], state["at"]):
+            if isinstance(step, Again):
+                taken = Counter({lane: len(values) for lane, values in self.taken.items()})
+                await io.continue_as_new({"at": at + 1, "found": found, "before": self.before + taken})
+            found.append(await self.step(io, step))
+        return found
+
+    async def help_out(self, io: IO, prompt: str) -> object:
+        """The loop of what it spawns."""
+        tag, _, manner = prompt.partition(" ")
+        did = await io.tool("verify", tag=tag, fails=False)
+        if manner == "fails":
+            raise Failure(f"{tag} failed")
+        return await io.wait_for("nobody says so") if manner == "lasts" else [did, await io.sleep(0.5)]
 
     async def walk(self, io: IO, program: Program) -> list[object]:
         return [await self.step(io, step) for step in program]
@@ -242,7 +279,18 @@ class Walker:
             case _:
                 return await self.nested(io, step)
 
-    async def nested(self, io: IO, step: Note | Change | Lanes | Try | Fail) -> object:
+    async def nested(self, io: IO, step: Note | Spawn | Again | Change | Lanes | Try | Fail) -> object:
+        match step:
+            case Spawn():
+                manner = " fails" if step.fails else " lasts" if step.lasts else ""
+                limit_s = SPAWN_S if step.lasts else None
+                return await io.spawn("helper", step.tag + manner, timeout_s=limit_s)
+            case Again():
+                raise AssertionError("a loop begins again in its own steps only")
+            case _:
+                return await self.inner(io, step)
+
+    async def inner(self, io: IO, step: Note | Change | Lanes | Try | Fail) -> object:
         match step:
             case Note(tag=tag, rejected=rejected):
                 await io.docs.edit(NOTES, Set(tag, "nowhere" if rejected else f"/{tag}"))
@@ -302,8 +350,9 @@ class Walker:
             self.check()
             await asyncio.sleep(0)
             await io.docs.edit(ACTS, Set(io.attempt, f"/{tag}"))
-            self.outside.act(tag, io, safe=manner == "safe")
-            self.look_for_values(io)
+            replace(self.outside, session=io.session).act(tag, io, safe=manner == "safe")
+            if io.session == self.outside.session:
+                self.look_for_values(io)
             if fails:
                 raise ToolFailed(f"{tag} failed")
             return {"done": (tag, 1)}
@@ -323,7 +372,7 @@ class Walker:
         intent = outside.witness.intents[outside.session].get(io.call)
         if intent is not None and intent.policy != "safe":
             taken = self.taken.get(intent.lane, [])
-            if values_of(outside, intent.lane)[: len(taken)] != taken:
+            if values_of(outside, intent.lane)[self.before[intent.lane] :][: len(taken)] != taken:
                 outside.wrongs.append(
                     f"{intent.name} took effect before the values of {intent.lane} were durable"
                 )
@@ -363,25 +412,39 @@ class LoopLife:
             self.gate = DeathGate(death, self.world, inner=self.record)
         self.walker = Walker(program, outside, self.world.check)
         self._clock = clock
-        self._agent = self.walker.agent()
+        self._agents = self.walker.agents()
         self._session = outside.session
+        self._spawns = any(isinstance(step, Spawn) for step in each(program))
 
     async def work(self, dead: frozenset[str]) -> bool:
         """Claim and advance until nothing is ready. Returns False if it died."""
         world, clock = self.world, self._clock
-        agents = {"tester": self._agent}
-        advancer = Advancer(world, Batcher(world), agents, nowhere, self.gate, clock, kill_grace_s=0.0)
-        offer = WorkerOffer(self.name, frozenset(agents), FORMAT, dead=dead, only=self._session)
-        opened = encode_records([AttemptOpened(self.name, "here", {}, clock.now())])
+        advancer = Advancer(world, Batcher(world), self._agents, nowhere, self.gate, clock, kill_grace_s=0.0)
         try:
-            while (claim := await world.claim(offer, Takeover(opened, 1, FORMAT))) is not None:
-                await advancer.advance(claim, Control(self._session))
+            while (claim := await self._claim(dead)) is not None:
+                await advancer.advance(claim, Control(claim.lease.session))
         except Killed:
             return False
         finally:
             with suppress(Killed):
                 await advancer.batcher.drain()
         return not world.dead
+
+    async def _claim(self, dead: frozenset[str]) -> Claim | None:
+        """A session of the family that is ready. Others of the same World are other plays'."""
+        opened = encode_records([AttemptOpened(self.name, "here", {}, self._clock.now())])
+        for session in await family(self.world, self._session) if self._spawns else [self._session]:
+            offer = WorkerOffer(self.name, frozenset(self._agents), FORMAT, dead=dead, only=session)
+            claim = await self.world.claim(offer, Takeover(opened, 1, FORMAT))
+            if claim is not None:
+                return claim
+        return None
+
+
+async def family(world: World, session: str) -> list[str]:
+    """A session and those that it spawned."""
+    heads = (await world.list(limit=1_000)).sessions
+    return [session, *sorted(head.session for head in heads if head.session.startswith(f"{session}."))]
 
 
 class Crowd:
@@ -391,6 +454,7 @@ class Crowd:
         self, session: Session, program: Program, clock: ManualClock, rulings: Sequence[Ruling]
     ) -> None:
         self._session = session
+        self._spawns = any(isinstance(step, Spawn) for step in each(program))
         self._clock = clock
         self._rulings = list(rulings)
         self._sent = 0
@@ -429,13 +493,15 @@ class Crowd:
         if len(self._edits) < EDITS:
             await self._edit()
         if not any(gave):
-            wake_at_s = (await self._session.head()).wake_at_s
-            assert wake_at_s is not None, "it waits for nothing"
-            self._clock.turn(max(0.0, wake_at_s - self._clock.now()))
+            world, name = self._session.world, self._session.id
+            heads = [await world.get(one) for one in (await family(world, name) if self._spawns else [name])]
+            wakes = [head.wake_at_s for head in heads if head.wake_at_s is not None]
+            assert wakes, "it waits for nothing"
+            self._clock.turn(max(0.0, min(wakes) - self._clock.now()))
 
     async def _give(self, call: CallState) -> bool:
         intent = call.intent
-        if intent.kind != "wait" or intent.name == "sleep":
+        if intent.kind != "wait" or intent.name in {"sleep", "spawn"}:
             return False
         about = intent.arguments.value()
         if intent.name == "person":
@@ -516,7 +582,7 @@ async def play_loop(
     """Carry a session through the `deaths` of its workers, one after the other, to the end of its turn."""
     witness = Witness(world)
     outside = Outside(name, witness)
-    session = await Session.open(world, name, agent=Agent("tester", Loop(_nothing)), clock=clock)
+    session = await Session.open(world, name, agent="tester", clock=clock)
     crowd = Crowd(session, program, clock, rulings)
     await crowd.begin()
     lives: list[LoopLife] = []
@@ -542,10 +608,6 @@ async def play_loop(
     return LoopPlay(program, outside, lives, outcome, edits, records)
 
 
-async def _nothing(io: IO, prompt: str) -> object:
-    return None
-
-
 async def check_loop(play: LoopPlay) -> None:
     """Every promise that holds whatever dies when."""
     outside = play.outside
@@ -565,7 +627,36 @@ async def check_loop(play: LoopPlay) -> None:
     assert not set(steps) & set(outside.effects), "an effect without an intent"
     last = play.lives[-1].walker
     for lane, taken in last.taken.items():
-        assert taken == values_of(outside, lane), "a value that is not the one in the log"
+        assert taken == values_of(outside, lane)[last.before[lane] :], (
+            "a value that is not the one in the log"
+        )
+    await _check_family(play)
+
+
+async def _check_family(play: LoopPlay) -> None:
+    """Each spawn has one session, which did what it was asked at most once and has told so, or was told to end."""
+    outside, world = play.outside, play.outside.witness
+    steps = {step.tag: step for step in each(play.program) if isinstance(step, Spawn)}
+    intents = {one.call: one for one in play.of(CallIntent) if one.child}
+    outcomes = {one.call: one for one in play.of(CallOutcome) if one.call in intents}
+    children = (await family(world, outside.session))[1:] if steps else []
+    assert sorted(one.child for one in intents.values()) == sorted(children), "a child without its call"
+    for call, intent in intents.items():
+        step = steps.pop(intent.arguments.value()["prompt"].partition(" ")[0])
+        state = fold(intent.child, await world.commits(intent.child))
+        assert (state.turn, state.queue, state.errands, state.next_turn) == (None, [], [], 2)
+        assert state.last is not None
+        ends = (
+            ("cancelled", "interrupted")
+            if step.lasts
+            else ("failed", "error")
+            if step.fails
+            else ("done", "ok")
+        )
+        assert (state.last.status, outcomes[call].status) == ends
+        assert outside.effects[step.tag] == 1
+    assert not set(steps) & set(outside.effects), "an effect of a child that nobody spawned"
+    assert fold(outside.session, await world.commits(outside.session)).errands == []
 
 
 def _check_documents(play: LoopPlay, state: SessionState) -> None:

@@ -25,6 +25,7 @@ from outlast.worlds.postgres import open_postgres
 from outlast.worlds.sqlite import open_sqlite
 from tests.crash.loops import (
     Act,
+    Again,
     Ask,
     Await,
     Change,
@@ -33,6 +34,7 @@ from tests.crash.loops import (
     Note,
     Program,
     Sleep,
+    Spawn,
     Take,
     Think,
     Try,
@@ -69,11 +71,27 @@ LOOP: Program = (
     Change("later"),
     Think("all is well <3>"),
 )
-"""Everything that a loop can do."""
+"""Everything that a loop can do by itself."""
+FAMILY: Program = (
+    Take("uuid"),
+    Lanes(((Spawn("spawn-1"), Act("keyed", "keyed-1")), (Try((Spawn("spawn-2", fails=True),)),))),
+    Again(),
+    Take("random"),
+    Try((Spawn("spawn-3", lasts=True),)),
+)
+"""What it does with others, and beginning again."""
+OF_FAMILIES = {
+    Point.CHILD_OPENED,
+    Point.BEFORE_CONTINUE,
+    Point.AFTER_CONTINUE,
+    Point.BEFORE_ERRAND,
+    Point.AFTER_ERRAND,
+}
 NOT_OF_LOOPS = {Point.BEFORE_START, Point.AFTER_START, Point.STEER_TAKEN}
 """The worker itself begins a loop's tools; and a loop takes no steers."""
 OF_WAITS = {Point.BEFORE_INTENT, Point.AFTER_INTENT, Point.OUTCOME_QUEUED, Point.AFTER_OUTCOME}
 OF_EFFECTS = {Point.IN_EFFECT, Point.AFTER_EFFECT}
+OF_SPAWNS = {Point.BEFORE_INTENT, Point.AFTER_INTENT, Point.CHILD_OPENED, *OF_EFFECTS}
 
 
 @pytest.fixture
@@ -87,9 +105,11 @@ async def world(clock: ManualClock) -> AsyncGenerator[World]:
         yield opened
 
 
-async def carried(world: World, clock: ManualClock, name: str, *deaths: Spot) -> LoopPlay:
+async def carried(
+    world: World, clock: ManualClock, name: str, *deaths: Spot, loop: Program = LOOP
+) -> LoopPlay:
     again: list[Ruling] = ["run_again", "run_again", "run_again"]
-    played = await play_loop(world, clock, name, LOOP, deaths, again)
+    played = await play_loop(world, clock, name, loop, deaths, again)
     try:
         await check_loop(played)
         assert len(played.lives) == len(deaths) + 1
@@ -106,18 +126,58 @@ def differs_by_doubt(cut: LoopPlay, uncut: LoopPlay) -> bool:
     return any(mine != other and IN_DOUBT not in str(mine) for mine, other in pairs)
 
 
-async def die_at(world: World, clock: ManualClock, where: Callable[[list[Spot]], list[Spot]]) -> None:
+async def die_at(
+    world: World,
+    clock: ManualClock,
+    where: Callable[[list[Spot]], list[Spot]],
+    loop: Program = LOOP,
+) -> None:
     """Compare lives that are cut at some of their spots with one that is not."""
-    uncut = await carried(world, clock, "uncut")
+    uncut = await carried(world, clock, "uncut", loop=loop)
     assert not uncut.doubts()
     for number, spot in enumerate(where(uncut.crossed)):
-        cut = await carried(world, clock, f"cut-{number}", spot)
+        cut = await carried(world, clock, f"cut-{number}", spot, loop=loop)
         assert not differs_by_doubt(cut, uncut), str(spot)
         assert cut.ended == uncut.ended or cut.doubts(), str(spot)
 
 
 async def test_a_loop_outlives_its_worker_at_every_point(clock: ManualClock, world: World) -> None:
     await die_at(world, clock, lambda crossed: crossed)
+
+
+async def test_a_loop_and_what_it_spawns_outlive_their_worker_at_every_point(
+    clock: ManualClock, world: World
+) -> None:
+    await die_at(world, clock, lambda crossed: crossed, FAMILY)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+async def test_a_loop_and_what_it_spawns_outlive_their_worker_at_every_point_on_sqlite(
+    clock: ManualClock, tmp_path: Path
+) -> None:
+    async with open_sqlite(tmp_path / "world.db", clock=clock) as world:
+        await die_at(world, clock, lambda crossed: crossed, FAMILY)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+async def test_a_loop_and_what_it_spawns_outlive_a_second_death_at_every_point_of_the_recovery(
+    clock: ManualClock,
+) -> None:
+    async with open_memory(MemoryStore(clock)) as world:
+        uncut = await carried(world, clock, "uncut", loop=FAMILY)
+        recoveries = [
+            (first, (await carried(world, clock, f"cut-{at}", first, loop=FAMILY)).crossed)
+            for at, first in enumerate(uncut.crossed)
+        ]
+    for first, crossed in recoveries:
+        async with open_memory(
+            MemoryStore(clock)
+        ) as world:  # a World of its own, since families are looked for
+            for at, second in enumerate(crossed):
+                cut = await carried(world, clock, f"cut-{at}", first, second, loop=FAMILY)
+                assert cut.ended == uncut.ended, f"{first}, {second}"
 
 
 async def test_a_loop_on_sqlite_outlives_its_worker_at_points_drawn_by_the_seed(
@@ -157,10 +217,13 @@ async def test_a_loop_crosses_every_point_that_concerns_it(clock: ManualClock, w
     effects = [spot for spot in uncut.crossed if spot.point is Point.IN_EFFECT]
     cut = [await carried(world, clock, f"cut-{at}", spot) for at, spot in enumerate(effects)]
     crossed = {(spot.point, spot.policy) for played in (uncut, *cut) for spot in played.crossed}
-    assert {point for point, _ in crossed} == set(Point) - NOT_OF_LOOPS - OF_TELLING
+    assert {point for point, _ in crossed} == set(Point) - NOT_OF_LOOPS - OF_TELLING - OF_FAMILIES
     for policy in ("model", "never", "keyed", "safe", "verify"):
         assert {point for point, of in crossed if of == policy} >= {*OF_WAITS, *OF_EFFECTS}
     assert {point for point, of in crossed if of == "wait"} == OF_WAITS
+    family = (await carried(world, clock, "family", loop=FAMILY)).crossed
+    assert {spot.point for spot in family} >= OF_FAMILIES
+    assert {spot.point for spot in family if spot.policy == "spawn"} == OF_SPAWNS
 
 
 @pytest.mark.full

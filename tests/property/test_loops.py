@@ -21,6 +21,7 @@ from outlast.worlds.postgres import open_postgres
 from outlast.worlds.sqlite import open_sqlite
 from tests.crash.loops import (
     Act,
+    Again,
     Ask,
     Await,
     Change,
@@ -30,6 +31,7 @@ from tests.crash.loops import (
     Note,
     Program,
     Sleep,
+    Spawn,
     Step,
     Take,
     Think,
@@ -51,6 +53,7 @@ fails = st.one_of(
     st.builds(
         Await, st.just(""), st.sampled_from([1.0, 3 * DAY_S]), given=st.booleans(), early=st.booleans()
     ),
+    st.builds(Spawn, st.just(""), st.booleans(), st.booleans()),
     st.builds(Fail, st.just("no more")),
 )
 """What may raise something: every other program would end at its first."""
@@ -64,6 +67,7 @@ leaves: st.SearchStrategy[Step] = st.one_of(
     st.builds(Sleep, st.sampled_from([0.0, 0.5, 30 * DAY_S])),
     st.builds(Await, st.sampled_from(["ci", "paid", "big"]), early=st.booleans()),
     st.builds(Ask, st.just("")),
+    st.builds(Spawn, st.just("")),
     st.builds(Note, st.just(""), st.sampled_from([False, False, True])),
     st.builds(Change, st.just("")),
     st.builds(Try, st.tuples(fails)),
@@ -77,10 +81,13 @@ def _nested(inner: st.SearchStrategy[Step]) -> st.SearchStrategy[Step]:
 
 
 steps: st.SearchStrategy[Step] = st.recursive(leaves, _nested, max_leaves=8)
-programs: st.SearchStrategy[Program] = st.lists(steps, min_size=2, max_size=6).map(tuple) | st.tuples(
-    steps, steps, fails
+begun_again: st.SearchStrategy[Step] = st.just(Again())
+programs: st.SearchStrategy[Program] = (
+    st.lists(steps, min_size=2, max_size=6).map(tuple)
+    | st.lists(steps | begun_again, min_size=2, max_size=6).map(tuple)
+    | st.tuples(steps, steps, fails)
 )
-longer: st.SearchStrategy[Program] = st.lists(steps, min_size=6, max_size=16).map(tuple)
+longer: st.SearchStrategy[Program] = st.lists(steps | begun_again, min_size=6, max_size=16).map(tuple)
 deaths = st.lists(st.integers(0, 25), min_size=1, max_size=5)
 """At which crossing each of the workers dies; the last one lives."""
 more_deaths = st.lists(st.integers(0, 60), min_size=2, max_size=8)
@@ -93,9 +100,13 @@ def named(program: Program, numbers: "count[int]") -> Program:
 
 
 def _named(step: Step, numbers: "count[int]") -> Step:
-    if isinstance(step, Note):
-        return replace(step, tag=f"note <{next(numbers)}>")
-    return _other(step, numbers)
+    match step:
+        case Note():
+            return replace(step, tag=f"note <{next(numbers)}>")
+        case Spawn():
+            return replace(step, tag=f"spawn-{next(numbers)}", lasts=step.lasts and not step.fails)
+        case _:
+            return _other(step, numbers)
 
 
 def _other(step: Step, numbers: "count[int]") -> Step:
