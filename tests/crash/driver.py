@@ -65,6 +65,8 @@ class Orders(msgspec.Struct, frozen=True):
     """It carries a loop of one's own, and no script."""
     tells: bool = False
     """It notifies somebody: what it told stands in the ledger."""
+    family: bool = False
+    """That loop spawns sessions, which it carries too, and begins again."""
 
 
 class Ledger:
@@ -137,7 +139,14 @@ class Outside:
         self.ledger = Ledger(orders.ledger, orders.name)
         self.adapter = Watched(model=self.answer, built_ins={"built_in": BuiltIn(self.built_in)})
 
+    def agents(self) -> dict[str, Agent]:
+        """By name."""
+        helper = Agent("helper", WatchedLoop(self.help_out), tools=self.tools())
+        return {"tester": self.agent(), "helper": helper}
+
     def agent(self) -> Agent:
+        if self.orders.family:
+            return Agent("tester", WatchedLoop(self.delegate), tools=self.tools())
         if self.orders.loop:
             return Agent("tester", WatchedLoop(self.run), tools=self.tools())
         return Agent("tester", self.adapter, tools=[*self.tools(), tool(replay="safe")(self.nudge)])
@@ -173,6 +182,19 @@ class Outside:
 
         told += await io.gather(waits, sleeps)
         return [*told, await self.think(io, "look again"), await self.think(io, "all is well")]
+
+    async def delegate(self, io: IO, prompt: str) -> object:
+        """A loop that spawns, begins again, and spawns two at once."""
+        if io.state is None:
+            await io.continue_as_new([await io.spawn("helper", "verify")])
+        both = await io.gather(
+            lambda lane: lane.spawn("helper", "keyed"), lambda lane: lane.spawn("helper", "never")
+        )
+        return [*io.state, *both]
+
+    async def help_out(self, io: IO, prompt: str) -> object:
+        """What it spawns."""
+        return await self.told(io, prompt)
 
     async def told(self, io: IO, name: str, number: int = 1) -> str:
         """What a call of the tool ended with, in doubt too."""
@@ -371,7 +393,7 @@ async def main() -> None:
             kill_grace_s=orders.kill_grace_s,
             notifier=Teller(outside.ledger) if orders.tells else None,
         )
-        async with open_worker(world, {"tester": outside.agent()}, cast("Gateway", None), config) as worker:
+        async with open_worker(world, outside.agents(), cast("Gateway", None), config) as worker:
             await say("ready")
             await worker.work()
         tell("lost" if worker.lost else "drained")

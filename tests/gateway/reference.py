@@ -28,6 +28,7 @@ from outlast.adapter import (
     ToolResult,
     WaitAsk,
 )
+from outlast.calls import SpawnAsk
 from outlast.clock import Clock, SystemClock
 from outlast.documents import Document, Wish
 from outlast.fold import SessionState, TurnState
@@ -200,6 +201,17 @@ class MemoryCalls:
         raise NotImplementedError
 
     def ahead(self, lane: str = MAIN) -> CallIntent | None:
+        raise NotImplementedError
+
+    async def spawn(
+        self, ask: SpawnAsk, *, lane: str = MAIN, pausing: Callable[[int], None] = lambda _: None
+    ) -> ToolResult:
+        raise NotImplementedError
+
+    async def begin_again(self, state: object) -> None:
+        raise NotImplementedError
+
+    async def begun_with(self) -> Any:
         raise NotImplementedError
 
     async def walked(self) -> None:

@@ -6,8 +6,9 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from outlast.codec import ModelRequest
+from outlast.engine.children import Opening
 from outlast.fold import AttemptState, CallState, FileState, SessionState, TalkState, TurnState
-from outlast.records import AnyEdit, AnyInput, AnyRecord, Payload, Usage
+from outlast.records import AnyEdit, AnyInput, AnyRecord, Parent, Payload, Usage
 from outlast.records.events import LiveDelta
 from outlast.state import DocumentState, NoticeState, ScheduleState
 
@@ -32,6 +33,8 @@ STORED: tuple[type[msgspec.Struct], ...] = (
     Usage,
     ModelRequest,
     LiveDelta,
+    Parent,
+    Opening,
 )
 
 

@@ -24,7 +24,7 @@ OWNERS = {
     "engine/harness.py": "the context of the process cancels and awaits it",
     "engine/peers.py": "`Worker.work` cancels and awaits what watches, in its `finally`",
     "engine/recover.py": "all are awaited, and cancelled when one fails",
-    "engine/telling.py": "`going_on` cancels and awaits it, in its `finally`",
+    "engine/beside.py": "`going_on` cancels and awaits it, in its `finally`",
     "engine/turn.py": "`_advance` cancels and awaits both, in its `finally`",
     "worlds/postgres/hints.py": "`close` waits for what is being sent, and cancels it when that takes too long",
     "worlds/postgres/poll.py": "`close` cancels and awaits it",

@@ -3,13 +3,15 @@
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from outlast.cli.options import PRIORITY, SESSION, Setup, examples, given, perform, shared
+from outlast.engine.children import forsake
 from outlast.engine.places import HOMES, WORKSPACES, made_for
-from outlast.errors import BadInput, FormatTooNew, LogBroken, Refused, TurnUnknown
+from outlast.errors import BadInput, FormatTooNew, InputConflict, LogBroken, NotFound, Refused, TurnUnknown
 from outlast.fold import records_of
 from outlast.records import SessionOpened
 from outlast.session import Session
@@ -116,9 +118,15 @@ def rm(sessions: tuple[str, ...], yes: bool, force: bool, world: str | None, jso
             if not yes:
                 _ask(heads)
             for head in heads:
-                made = await _made_for(
+                first = await _opening(
                     opened, setup.settings.data, head.session
                 )  # the log tells; it goes first
+                made = [] if first is None else made_for(setup.settings.data, head.session, first)
+                if first is not None:
+                    with suppress(
+                        NotFound, Refused, InputConflict
+                    ):  # its parent is gone, or knows how it ended
+                        await forsake(opened, first, setup.clock.now())
                 await opened.erase(head.session)
                 _remove(made)
                 setup.say({"erased": head.session}, f"erased {head.session}")
@@ -126,19 +134,17 @@ def rm(sessions: tuple[str, ...], yes: bool, force: bool, world: str | None, jso
     perform(body, world=world, json=json)
 
 
-async def _made_for(world: World, data: Path, session: str) -> Sequence[Path]:
-    """The directories that outlast made for a session here."""
+async def _opening(world: World, data: Path, session: str) -> SessionOpened | None:
+    """The first record of a session: it tells which directories outlast made for it, and who spawned it."""
     for commit in await world.commits(session, 0, 1):
         try:
             records = records_of(session, commit)
         except (LogBroken, FormatTooNew) as error:
             told = f"Whatever was made for {session} in {data / HOMES} and {data / WORKSPACES} stays"
             click.echo(f"outlast: {told}, since its log does not tell: {error}", err=True)
-            return []
-        return [
-            path for one in records if isinstance(one, SessionOpened) for path in made_for(data, session, one)
-        ]
-    return []
+            return None
+        return next((one for one in records if isinstance(one, SessionOpened)), None)
+    return None
 
 
 def _remove(directories: Sequence[Path]) -> None:

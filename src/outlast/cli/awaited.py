@@ -10,8 +10,9 @@ from outlast.engine.rulings import asked_about, in_doubt, is_question
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.session import Session
 
-What: TypeAlias = Literal["decision", "answer", "signal", "time", "person"]
-"""A word about a call in doubt · an answer · a signal · a moment · somebody who looks at a turn that is parked."""
+What: TypeAlias = Literal["decision", "answer", "signal", "time", "child", "person"]
+"""A word about a call in doubt · an answer · a signal · a moment · a session that it spawned · somebody who looks at a
+turn that is parked."""
 RESULT, WHY = "RESULT", "WHY"
 
 
@@ -29,6 +30,8 @@ class Awaited:
     choices: Sequence[str] = ()
     """Of a question."""
     signal: str = ""
+    child: str = ""
+    """The session that it spawned."""
     until_s: float = 0.0
     """Unix time at which the wait ends by itself; 0 never."""
 
@@ -45,7 +48,7 @@ async def awaited_by(session: Session, state: SessionState) -> list[Awaited]:
     for call in sorted(waits, key=is_question, reverse=True):
         intent = call.intent
         about = await session.value(intent.arguments)
-        found.append(wait_of(session.id, intent.call, about, intent.until_s))
+        found.append(wait_of(session.id, intent.call, about, intent.until_s, intent.child))
     return found
 
 
@@ -83,10 +86,13 @@ def decisions(session: str, call: int) -> list[str]:
     return [f"{begun} --done {RESULT}", f"{begun} --run-again", f"{begun} --failed {WHY}"]
 
 
-def wait_of(session: str, call: int, about: object, until_s: float = 0.0) -> Awaited:
-    """What an open wait waits for; `about` is the value of its arguments."""
+def wait_of(session: str, call: int, about: object, until_s: float = 0.0, child: str = "") -> Awaited:
+    """What an open wait waits for; `about` is the value of its arguments, `child` the session that it spawned."""
     given = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
     until = f", until {moment(until_s)}" if until_s else ""
+    if child:
+        text = f"waits for {short(str(given.get('agent', '')), 40)} in the session {child}{until}"
+        return Awaited("child", text, [f"outlast show {child}"], call, child=child, until_s=until_s)
     if "question" in given:
         return _question(session, call, given, until_s, until)
     if given.get("signal"):

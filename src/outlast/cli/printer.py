@@ -226,6 +226,8 @@ class Printer:
             case "turn.parked":
                 evidence = msgspec.json.encode(event.facts).decode()
                 return Text(f"turn {event.turn} {event.status}: {short(evidence, 400)}", "yellow")
+            case "turn.continued":
+                return Text(f"turn {event.turn} begins again with {_quoted(event)}", "bright_black")
             case "turn.released":
                 return Text(f"turn {event.turn} goes on", "bold")
             case "turn.settled":
@@ -240,7 +242,7 @@ class Printer:
         if event.facts.get("kind") != "wait" or event.payload.ref:
             return None
         about, until_s = event.payload.value(), float(event.facts.get("until_s", 0.0))
-        return wait_of(self._session, event.call, about, until_s)
+        return wait_of(self._session, event.call, about, until_s, str(event.facts.get("child", "")))
 
     def _asked(self, event: Event) -> Text | None:
         """A wait is told when it begins: it may be the last that happens for days."""

@@ -75,6 +75,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "head": report.head,
         "cwd": "" if opened is None else opened.cwd,
         "home": "" if opened is None else opened.home,
+        "parent": None if opened is None else opened.parent,
         "settings": {} if opened is None else opened.settings,
         "usage": state.usage,
         "turns": report.turns,
@@ -103,6 +104,9 @@ def report_text(report: Report) -> str:
     lines = [f"session {head.session} · {head.agent} · {head.status}"]
     if state.opened is not None and state.opened.cwd:
         lines.append(f"  in {plain(state.opened.cwd)}")
+    if state.opened is not None and state.opened.parent is not None:
+        parent = state.opened.parent
+        lines.append(f"  spawned by call {parent.call} of {parent.session}")
     if report.row.waits and (head.worker is not None or head.waiting_inputs or not report.awaits):
         lines.append(f"  {report.row.waits}")
     word = "open" if state.turn is None else state.turn.word
@@ -126,6 +130,8 @@ def _turn_line(row: TurnRow, word: str) -> str:
 def _open_turn_lines(turn: TurnState) -> list[str]:
     last = len(turn.attempts)
     lines = [_attempt_line(at, attempt, newest=at == last) for at, attempt in enumerate(turn.attempts, 1)]
+    if turn.past:
+        lines.append(f"  … {turn.past} calls before its loop began again")
     lines += [call_line(call) for call in turn.calls.values()]
     if turn.parked is not None and turn.parked.why != "decision":
         evidence = msgspec.json.format(msgspec.json.encode(turn.parked.evidence), indent=2).decode()
@@ -154,7 +160,8 @@ def call_line(call: CallState) -> str:
     if intent.kind == "model":
         return (line + (tokens(call.spent) if call.spent != Usage() else "")).rstrip()
     verdict = "" if call.verdict is None else f"  verify said {call.verdict.verdict.replace('_', ' ')}"
-    return f"{line}{intent.policy:6}  {arguments_text(intent.arguments)}{verdict}".rstrip()
+    child = f"{intent.child}  " if intent.child else ""
+    return f"{line}{intent.policy:6}  {child}{arguments_text(intent.arguments)}{verdict}".rstrip()
 
 
 def record_line(seq: int, index: int, fence: int, record: AnyRecord) -> str:

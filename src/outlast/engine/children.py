@@ -47,7 +47,7 @@ PREFIX_LIMIT = 90
 
 
 class Opening(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What opens a child."""
+    """What opens a child. It stands in logs: fields are only ever added, with a default."""
 
     opened: SessionOpened
     placement: str = "any"
@@ -196,7 +196,7 @@ async def ask_child(world: World, opening: Opening, prompt: str) -> None:
 
 def report_of(due: ErrandDue, child: str, value: object) -> Report:
     """What a parent is told: the same from every worker that tells it."""
-    return Report(due.call, child, due.status or "failed", value, due.error, due.usage, due.at_s)
+    return Report(due.call, child, due.status, value, due.error, due.usage, due.at_s)
 
 
 def recall_of(opening: Opening, at_s: float) -> Recall:

@@ -24,7 +24,7 @@ class ErrandDue(Record, frozen=True, tag="errand_due"):
     turn: int
     call: int
     """The parent's call."""
-    status: TurnStatus | Literal[""] = ""
+    status: TurnStatus = "done"
     """Of a report: how the turn ended."""
     content: Payload = EMPTY
     """Of a report the turn's result; of a recall what opens the child, which may not be there yet."""

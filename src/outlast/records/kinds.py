@@ -132,11 +132,11 @@ class CallIntent(Record, frozen=True, tag="call_intent"):
     """Of a model call: the canonical hash of the request."""
     until_s: float = 0.0
     """Of a wait: Unix time at which it ends by itself; 0 never."""
+    at_s: float = 0.0
     child: str = ""
     """Of a spawn: the session that it waits for."""
     opens: Payload = EMPTY
     """Of a spawn: what opens that session (`outlast.engine.children.Opening`)."""
-    at_s: float = 0.0
 
 
 class CallStarted(Record, frozen=True, tag="call_started"):
