@@ -69,6 +69,16 @@ class Point(StrEnum):
 
 OF_TELLING: Final = frozenset({Point.BEFORE_TELLING, Point.AFTER_TELLING})
 """Crossed only by workers that notify somebody."""
+OF_FAMILIES: Final = frozenset(
+    {
+        Point.CHILD_OPENED,
+        Point.BEFORE_CONTINUE,
+        Point.AFTER_CONTINUE,
+        Point.BEFORE_ERRAND,
+        Point.AFTER_ERRAND,
+    }
+)
+"""Crossed only where a loop spawns sessions or begins again."""
 
 
 class Gate(Protocol):

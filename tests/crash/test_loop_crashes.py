@@ -13,7 +13,7 @@ from outlast.adapters.python import IO, Loop
 from outlast.clock import ManualClock
 from outlast.errors import NothingCame
 from outlast.fold import CallState
-from outlast.gate import OF_TELLING, Point
+from outlast.gate import OF_FAMILIES, OF_TELLING, Point
 from outlast.records.kinds import Ruling
 from outlast.recovery import IN_DOUBT
 from outlast.session import Session
@@ -80,13 +80,6 @@ FAMILY: Program = (
     Try((Spawn("spawn-3", lasts=True),)),
 )
 """What it does with others, and beginning again."""
-OF_FAMILIES = {
-    Point.CHILD_OPENED,
-    Point.BEFORE_CONTINUE,
-    Point.AFTER_CONTINUE,
-    Point.BEFORE_ERRAND,
-    Point.AFTER_ERRAND,
-}
 NOT_OF_LOOPS = {Point.BEFORE_START, Point.AFTER_START, Point.STEER_TAKEN}
 """The worker itself begins a loop's tools; and a loop takes no steers."""
 OF_WAITS = {Point.BEFORE_INTENT, Point.AFTER_INTENT, Point.OUTCOME_QUEUED, Point.AFTER_OUTCOME}
@@ -162,14 +155,16 @@ async def test_a_loop_and_what_it_spawns_outlive_their_worker_at_every_point_on_
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(PARTS))
 async def test_a_loop_and_what_it_spawns_outlive_a_second_death_at_every_point_of_the_recovery(
-    clock: ManualClock,
+    clock: ManualClock, part: int
 ) -> None:
     async with open_memory(MemoryStore(clock)) as world:
         uncut = await carried(world, clock, "uncut", loop=FAMILY)
         recoveries = [
             (first, (await carried(world, clock, f"cut-{at}", first, loop=FAMILY)).crossed)
             for at, first in enumerate(uncut.crossed)
+            if at % PARTS == part
         ]
     for first, crossed in recoveries:
         async with open_memory(

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from anyio import to_thread
+
 from outlast.adapter import Agent
 from outlast.clock import Clock
 from outlast.codec import encode_records
@@ -30,6 +32,13 @@ class Family:
     name: str = "worker-1"
     dead: frozenset[str] = frozenset()
 
+    def _live(self) -> None:
+        liveness = self.world.open_liveness()
+        try:
+            liveness.renew(WorkerRow(self.name, "", 0.0), 3600.0)
+        finally:
+            liveness.close()
+
     async def work(self) -> bool:
         """Go on until nothing is ready. Returns False if the worker died."""
         agents = {agent.name: agent for agent in self.agents}
@@ -39,7 +48,7 @@ class Family:
         offer = WorkerOffer(self.name, frozenset(agents), FORMAT, dead=self.dead)
         try:
             async with asyncio.timeout(LIMIT_S):
-                self.world.open_liveness().renew(WorkerRow(self.name, "", 0.0), 3600.0)
+                await to_thread.run_sync(self._live)
                 while (claim := await self.world.claim(offer, Takeover(opened, 1, FORMAT))) is not None:
                     await advancer.advance(claim, Control(claim.lease.session))
         except Killed:
