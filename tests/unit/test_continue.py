@@ -214,3 +214,41 @@ async def test_what_was_done_before_it_is_done_once_whenever_the_worker_dies(
     found = await records(world)
     assert sum(isinstance(one, CallIntent) for one in found) == ROUNDS
     assert sum(isinstance(one, TurnContinued) for one in found) == ROUNDS - 1
+
+
+async def test_a_steer_that_was_put_into_no_request_before_it_is_told_again(
+    world: World, clock: ManualClock
+) -> None:
+    told: list[object] = []
+
+    async def run(io: IO, prompt: str) -> object:
+        told.append(list(io.steers()))
+        if io.state is None:
+            await io.continue_as_new(1)
+        return "done"
+
+    session = await opened(world, agent_of(run))
+    desk = Desk(world, clock)
+    claim = await desk.claim(agent_of(run))
+    assert claim is not None
+    steering = Steering(session)
+    desk.gate = steering
+    await desk.advance(claim, agent_of(run))
+    assert told == [
+        ["mind the gap"],
+        ["mind the gap"],
+        [],
+        [],
+    ]  # the last two are of the turn that it becomes
+    assert (await session.result(2)).value == "done"  # no request took it: it is the next prompt
+
+
+class Steering:
+    """Steers the turn once it is open."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def cross(self, point: Point, *, call: int = 0, policy: str = "") -> None:
+        if point is Point.TURN_OPENED:
+            await self._session.steer("mind the gap", id="steer-1")

@@ -316,6 +316,25 @@ async def test_an_id_that_another_session_has_is_said_and_not_used(world: World,
     assert "another" in (await session.result(1)).value
 
 
+async def test_a_turn_that_somebody_else_asked_of_a_child_is_not_reported(
+    world: World, clock: ManualClock
+) -> None:
+    async def boss(io: IO, prompt: str) -> object:
+        return [await io.spawn("helper", "one"), await io.wait_for("end")]
+
+    session = await begin(world, clock)
+    family = Family(world, clock, agents(boss, echo))
+    await family.work()
+    (name,) = await children(world)
+    more = await (await Session.find(world, name, clock=clock)).send("two")
+    await family.work()
+    assert (await more.result()).value == {"said": "two"}
+    assert sum(isinstance(one, ErrandDue) for one in await records(world, name)) == 1
+    await session.signal("end", "well")
+    await family.work()
+    assert (await session.result(1)).value == [{"said": "one"}, "well"]
+
+
 async def test_a_spawn_for_nobody_is_refused(world: World, clock: ManualClock) -> None:
     async def boss(io: IO, prompt: str) -> object:
         with pytest.raises(BadInput, match="give its name"):

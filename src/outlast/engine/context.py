@@ -52,6 +52,7 @@ class Context:
         self.stopping: str | None = None
         """Why the attempt is ending, once it is: nothing new may begin."""
         self.on_stop: Callable[[], None] = lambda: None
+        self.on_begin_again: Callable[[], None] = lambda: None
         self.closed = False
         """The attempt is over: whoever still holds a part of it must not write any more."""
         self.retry_after_s = 0.0

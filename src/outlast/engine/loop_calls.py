@@ -71,5 +71,6 @@ class LoopCalls:
         self.index.clear()
         self._told.clear()
         self.waits.clear()
+        context.on_begin_again()
         await context.gate.cross(Point.AFTER_CONTINUE)
         await context.writer.snapshot()

@@ -19,6 +19,12 @@ class AttemptSteers:
         self._waiting: dict[str, TakenSteer] = {}
         self._all: list[TakenSteer] = []
         self._arrived = asyncio.Event()
+        context.on_begin_again = self._take_back
+
+    def _take_back(self) -> None:
+        """What the loop was told and has put into no request, before it began again, it is told once more."""
+        back = {steer.input: steer for steer in self._context.take_steers()}
+        self._waiting = {**back, **self._waiting}
 
     def put(self, steer: TakenSteer) -> None:
         """A steer came in; one that is known already changes nothing."""
