@@ -14,7 +14,7 @@ import msgspec
 
 from outlast.errors import BadPayload, BlobBroken, FormatTooNew, LogBroken
 from outlast.ids import blob_hash
-from outlast.records import FORMAT, AnyInput, AnyRecord, CallIntent, Payload
+from outlast.records import FORMAT, AnyInput, AnyRecord, CallIntent, Payload, Snapshot
 from outlast.records.events import LiveDelta
 
 if sys.version_info >= (3, 14):
@@ -167,6 +167,15 @@ def unsqueeze(data: bytes) -> bytes:
         raise BlobBroken(reason=str(error)) from None
 
 
+def encode_record(record: AnyRecord) -> bytes:
+    """The JSON text of one record.
+
+    Raises:
+        BadPayload: settings, evidence or a text in it is not JSON.
+    """
+    return _encode(_encoder, record, "A record")
+
+
 def encode_records(records: Sequence[AnyRecord]) -> bytes:
     """The body of a commit.
 
@@ -238,6 +247,9 @@ def record_refs(records: Iterable[AnyRecord]) -> tuple[str, ...]:
         if request is not None:
             levels = (*reversed(request.upper), request.nodes, request.tail)
             found.update(dict.fromkeys((request.frame, *(name for level in levels for name in level))))
+        if isinstance(record, Snapshot):
+            for shelf in (*record.kept.calls.values(), *record.kept.files.values()):
+                found.update(dict.fromkeys(name for level in shelf.levels for name in level))
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from outlast.documents import Document, Shapes, Wish, wish
 from outlast.engine.batch import patiently
 from outlast.engine.documents import Documents
 from outlast.engine.load import load_state
-from outlast.engine.writer import SNAPSHOT_AFTER
+from outlast.engine.spacing import SNAPSHOT_AFTER
 from outlast.errors import BadEdit, CommitConflict, Fenced, InputTaken, NotIdle
 from outlast.fold import SessionState, records_of
 from outlast.ids import digest, new_id
@@ -24,8 +24,8 @@ from outlast.records import (
     Edit,
     EditRejected,
     InputDropped,
-    Snapshot,
 )
+from outlast.snapshots import snapshot_of
 from outlast.state import status_of
 from outlast.world import Commit, Cursor, Header, Input, SessionHead, World
 from outlast.world.commit import make_commit
@@ -185,8 +185,7 @@ def _commit(
     records: list[AnyRecord] = [record]
     snapshot = state.seq - head.snapshot_seq > SNAPSHOT_AFTER
     if snapshot:
-        bare = msgspec.structs.replace(state, held=[])
-        records.insert(0, Snapshot(packer.text(msgspec.json.encode(bare))))
+        records.insert(0, snapshot_of(state, packer))
     header = Header(
         seq=state.seq + 1,
         fence=state.fence,

@@ -38,6 +38,7 @@ from outlast.records import (
     Usage,
     Verdict,
 )
+from outlast.snapshots import adopt, forget_calls, inline, keep
 from outlast.state import (
     AttemptState,
     CallState,
@@ -158,10 +159,14 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:
     if isinstance(record, AgendaRecord):
         wrong = apply_agenda(state, record)
         _check(state, not wrong, wrong)
-        return
-    if isinstance(record, TurnRecord):
+    elif isinstance(record, TurnRecord):
         _of_turn(state, record)
-        return
+    else:
+        _by_kind(state, record)
+    state.tail += 1
+
+
+def _by_kind(state: SessionState, record: AnyRecord) -> None:
     match record:
         case CallIntent() | CallStarted() | CallOutcome() | CallRetracted() | Verdict() | Decided():
             _of_call(state, record)
@@ -241,6 +246,7 @@ def _of_turn(state: SessionState, record: TurnRecord) -> None:
             turn = _turn(state, record.turn)
             _check(state, not turn.open_calls(), f"turn {record.turn} is continued with calls open")
             turn.begin_again(record)
+            forget_calls(state, record.turn)
 
 
 def _check(state: SessionState, holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as an assertion
@@ -315,9 +321,11 @@ def _mirrored(state: SessionState, record: Mirrored) -> None:
         before = file.lines - file.counts[-1]
         if record.position > before:
             file.counts[-1] = record.position - before
+            file.kept = min(file.kept, len(file.pieces) - 1)
         else:
             file.pieces.pop()
             file.counts.pop()
+            file.kept = min(file.kept, len(file.pieces))
     if record.count:
         file.pieces.append(own(record.lines))
         file.counts.append(record.count)
@@ -384,13 +392,10 @@ def _turn_settled(state: SessionState, record: TurnSettled) -> None:
 
 
 def _snapshot(state: SessionState, record: Snapshot) -> None:
-    if state.opened is not None:
-        return  # the fold came all the way here and knows more than the snapshot
-    _check(state, not record.state.ref, "its snapshot stands in a blob that was not fetched")
-    try:
-        loaded = msgspec.json.decode(record.state.json, type=SessionState)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise LogBroken(session=state.session, seq=state.seq, reason=f"its snapshot: {error}") from None
-    for name in set(SessionState.__struct_fields__) - {"session", "seq", "fence"}:
-        setattr(state, name, getattr(loaded, name))
-    _check(state, state.opened is not None, "its snapshot is of a session that is not open")
+    if state.opened is None:  # else the fold came all the way here and knows more than the snapshot
+        try:
+            adopt(state, inline(record))
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise LogBroken(session=state.session, seq=state.seq, reason=f"its snapshot: {error}") from None
+        _check(state, state.opened is not None, "its snapshot is of a session that is not open")
+    keep(state, record)

@@ -13,6 +13,7 @@ from outlast.records import (
     Decided,
     DocumentEdited,
     ErrandDue,
+    Kept,
     NoticeDue,
     Payload,
     PromptQueued,
@@ -31,8 +32,8 @@ TALK_LIMIT: Final = 128
 """Tool calls after the newest answer that are remembered beyond their turn."""
 
 
-class CallState(msgspec.Struct):
-    """One call of the open turn."""
+class CallState(msgspec.Struct, gc=False):
+    """One call of the open turn. Like a record it is never part of a cycle."""
 
     intent: CallIntent
     opened: int
@@ -80,6 +81,8 @@ class FileState(msgspec.Struct):
     pieces: list[Payload] = []
     counts: list[int] = []
     """Of each piece, how many of its lines stand, from its first; the others were cut off."""
+    kept: int = 0
+    """Pieces, from the first, that stand as they did in the newest snapshot's parts."""
 
     @property
     def lines(self) -> int:
@@ -241,6 +244,10 @@ class SessionState(msgspec.Struct):
     """By name."""
     shown: bool = False
     """Deltas were ever published: there may be some to drop."""
+    kept: Kept = Kept()
+    """What the newest snapshot left to parts."""
+    tail: int = 0
+    """Records from the newest snapshot on."""
     held: list[str] = []
     """Blobs that the session names, oldest first; a hint that saves sending bytes again."""
 

@@ -8,7 +8,7 @@ import msgspec
 from outlast.codec import ModelRequest
 from outlast.engine.children import Opening
 from outlast.fold import AttemptState, CallState, FileState, SessionState, TalkState, TurnState
-from outlast.records import AnyEdit, AnyInput, AnyRecord, Parent, Payload, Usage
+from outlast.records import AnyEdit, AnyInput, AnyRecord, Kept, Parent, Payload, Shelf, Usage
 from outlast.records.events import LiveDelta
 from outlast.state import DocumentState, NoticeState, ScheduleState
 
@@ -35,6 +35,8 @@ STORED: tuple[type[msgspec.Struct], ...] = (
     LiveDelta,
     Parent,
     Opening,
+    Kept,
+    Shelf,
 )
 
 

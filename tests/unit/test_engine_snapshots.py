@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from outlast.engine.load import load_state
-from outlast.engine.writer import SNAPSHOT_AFTER
+from outlast.engine.spacing import SNAPSHOT_AFTER
 from outlast.fold import SessionState
 from outlast.gate import Point
 from outlast.records import Snapshot

@@ -134,7 +134,8 @@ def test_a_newer_format_is_not_folded() -> None:
 
 
 def test_an_input_that_was_dropped_leaves_no_trace() -> None:
-    assert _state(InputDropped("in-1", "why")) == _state_at(3)
+    after = _state(InputDropped("in-1", "why"))
+    assert msgspec.structs.replace(after, tail=after.tail - 1) == _state_at(3)
 
 
 def _state_at(seq: int) -> SessionState:

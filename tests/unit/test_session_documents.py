@@ -12,7 +12,7 @@ from outlast.adapter import Agent
 from outlast.adapters.python import IO, Loop
 from outlast.documents import Document, Shape
 from outlast.engine.load import load_state
-from outlast.engine.writer import SNAPSHOT_AFTER
+from outlast.engine.spacing import SNAPSHOT_AFTER
 from outlast.errors import BadEdit, BadPayload, InputConflict
 from outlast.records import Delete, DocumentEdited, EditRejected, Merge, Set
 from outlast.session import Session

@@ -15,7 +15,7 @@ from outlast.engine.calls import AttemptCalls
 from outlast.engine.context import Context
 from outlast.engine.results import read_result
 from outlast.engine.steers import AttemptSteers
-from outlast.fold import CallState, SessionState, TurnState
+from outlast.fold import CallState, FileState, SessionState, TurnState
 from outlast.gate import Gate
 from outlast.records import Mirrored
 from outlast.recovery import Step
@@ -121,13 +121,16 @@ class EngineAttempt:
 
     async def _whole_pieces(self, file: str, position: int) -> tuple[int, Sequence[str]]:
         """Where the piece begins that line `position` would cut, and its lines before that: they are written again."""
-        known = self.state.files.get(file)
-        start = 0
-        for piece, count in zip(known.pieces, known.counts, strict=True) if known is not None else ():
-            if start + count > position:
+        known = self.state.files.get(file, FileState())
+        start = known.lines
+        # From the end, where nearly always nothing is cut: a long turn has thousands of pieces.
+        for piece, count in zip(reversed(known.pieces), reversed(known.counts), strict=True):
+            if start <= position:
+                break
+            start -= count
+            if start <= position:
                 text = await self._context.text(piece)
                 return start, msgspec.json.decode(text, type=list[str])[: position - start]
-            start += count
         return position, ()
 
     async def mirrored(self) -> Mapping[str, Sequence[str]]:

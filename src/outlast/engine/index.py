@@ -17,7 +17,14 @@ class CallIndex:
     def __init__(self, turn: TurnState) -> None:
         self.turn = turn
         self._by_harness: dict[str, int] = {}
-        self._by_place: dict[tuple[str, str, int], int] = {}
+        self._first: dict[str, int] = {}
+        """By lane, its first model call."""
+        self._asked: dict[int, list[int]] = defaultdict(list)
+        """By model call, what its answer asked for."""
+        self._named: set[str] = set()
+        """Lanes of the log."""
+        self._unreached: dict[str, dict[int, None]] = defaultdict(dict)
+        """By lane, the model calls whose answers are not known to have reached the harness, in order."""
         self._by_match: dict[tuple[str, str], deque[int]] = defaultdict(deque)
         self._reached: set[int] = set()
         self._lanes: dict[str, str] = {MAIN: MAIN}
@@ -32,7 +39,12 @@ class CallIndex:
         intent = state.intent
         if intent.harness_id:
             self._by_harness[intent.harness_id] = intent.call
-        self._by_place[intent.kind, intent.lane, intent.ordinal] = intent.call
+        self._named.add(intent.lane)
+        if intent.kind == "model":
+            self._first.setdefault(intent.lane, intent.call)
+            self._unreached[intent.lane][intent.call] = None
+        elif intent.asked_by:
+            self._asked[intent.asked_by].append(intent.call)
         if intent.runs_in == "worker" and not intent.harness_id:
             self._made[intent.lane].append(intent.call)
         if intent.match:
@@ -69,39 +81,31 @@ class CallIndex:
 
     def reached(self, calls: Iterable[int]) -> None:
         """The answers of these calls have reached the harness."""
-        self._reached.update(calls)
+        for number in calls:
+            if number in self.turn.calls:
+                self._reached.add(number)
+                self._unreached[self.turn.calls[number].intent.lane].pop(number, None)
 
     def matching(self, lane: str, match: str) -> CallState | None:
         """The first call of the lane with this hash whose answer has not reached the harness, open ones included."""
-        for number in self._by_match.get((lane, match), ()):
-            if number not in self._reached:
-                return self.turn.calls[number]
-        return None
+        same = self._by_match.get((lane, match))
+        while same and same[0] in self._reached:
+            same.popleft()
+        return next((self.turn.calls[number] for number in same or () if number not in self._reached), None)
 
     def beyond(self, lane: str) -> list[CallState]:
         """Finished model calls of `lane` that the harness is not known to have seen."""
-        return [
-            state
-            for number, state in self.turn.calls.items()
-            if state.intent.kind == "model"
-            and state.intent.lane == lane
-            and state.outcome is not None
-            and state.outcome.status == "ok"
-            and number not in self._reached
-        ]
+        states = [self.turn.calls[number] for number in self._unreached.get(lane, ())]
+        return [state for state in states if state.outcome is not None and state.outcome.status == "ok"]
 
     def first_of(self, lane: str) -> CallState | None:
         """The first model call of `lane`."""
-        number = self._by_place.get(("model", lane, 0))
+        number = self._first.get(lane)
         return None if number is None else self.turn.calls[number]
 
     def asked_by(self, call: int) -> list[CallState]:
         """The tool calls that the answer of a model call asked for."""
-        return [
-            state
-            for state in self.turn.calls.values()
-            if state.intent.asked_by == call and state.intent.kind != "model"
-        ]
+        return [self.turn.calls[number] for number in self._asked.get(call, ())]
 
     def lane(self, said: str, match: str) -> str:
         """Our lane for what the harness calls `said`.
@@ -116,7 +120,7 @@ class CallIndex:
 
     def sub_lanes(self) -> list[str]:
         """Every sub-agent lane of the turn, in order."""
-        named = {state.intent.lane for state in self.turn.calls.values()} | set(self._lanes.values())
+        named = self._named | set(self._lanes.values())
         return sorted((lane for lane in named if lane.startswith("sub")), key=lambda lane: int(lane[3:]))
 
     def unbound(self) -> list[str]:

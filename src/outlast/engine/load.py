@@ -1,15 +1,17 @@
 """Reads a session's log into its state: from the newest snapshot, or from the beginning."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
-from outlast.codec import unsqueeze
 from outlast.engine.batch import patiently
+from outlast.errors import BlobBroken, LogBroken
 from outlast.fold import SessionState, apply, records_of
-from outlast.records import AnyRecord, Payload, Snapshot
-from outlast.world import Claim, Commit, World
+from outlast.records import AnyRecord, Snapshot
+from outlast.snapshots import adopt, whole
+from outlast.world import Claim, World
 
 PAGE: Final = 1000
 
@@ -33,23 +35,25 @@ async def load_state(
     while upto is None or state.seq < upto:
         page = await patiently(partial(world.commits, session, state.seq, PAGE))
         for commit in page:
-            apply(state, commit.header, await _records(world, session, commit, needed=state.opened is None))
+            records = records_of(session, commit)
+            if commit.header.snapshot and state.opened is None:
+                await _begin(world, state, commit.header.seq, records)
+            apply(state, commit.header, records)
         if len(page) < PAGE:
             break
     return state
 
 
-async def _records(world: World, session: str, commit: Commit, *, needed: bool) -> list[AnyRecord]:
-    """The records of a commit, a snapshot among them with its state in it if that is `needed`."""
-    records = records_of(session, commit)
-    if commit.header.snapshot and needed:
-        records = [await _unfold(world, session, record) for record in records]
-    return records
+async def _begin(world: World, state: SessionState, seq: int, records: Sequence[AnyRecord]) -> None:
+    """Begin with the snapshot that a commit begins with."""
+    record = records[0] if records else None
+    if not isinstance(record, Snapshot):
+        return  # the fold says what is wrong
 
+    async def get_blobs(names: Sequence[str]) -> Mapping[str, bytes]:
+        return await patiently(lambda: world.get_many(state.session, names))
 
-async def _unfold(world: World, session: str, record: AnyRecord) -> AnyRecord:
-    """A snapshot whose state is behind a blob, with the state in it."""
-    if not (isinstance(record, Snapshot) and record.state.ref):
-        return record
-    found = await patiently(partial(world.get_many, session, [record.state.ref]))
-    return Snapshot(Payload(json=msgspec.Raw(unsqueeze(found[record.state.ref]))))
+    try:
+        adopt(state, await whole(record, get_blobs))
+    except (msgspec.MsgspecError, RecursionError, BlobBroken) as error:
+        raise LogBroken(session=state.session, seq=seq, reason=f"its snapshot: {error}") from None

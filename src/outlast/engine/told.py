@@ -1,5 +1,6 @@
 """What the model must read of tool calls: the results in the log, whatever a harness makes of them."""
 
+from bisect import bisect_left
 from typing import Final
 
 from outlast.calls import ToolResult
@@ -10,6 +11,8 @@ from outlast.records import CallIntent
 
 TOGETHER: Final = 64
 """Results that are fetched in one round trip."""
+REMEMBERED: Final = 4 * TOGETHER
+"""Results that are held at a time: those of a whole turn may be more than there is room for."""
 UNKNOWN: Final = "The log holds no result of this call."
 
 
@@ -18,16 +21,19 @@ class Told:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._results: dict[int, ToolResult] = {}
+        self._fetched: dict[int, ToolResult] = {}
+        """Results that stand behind blobs, those fetched last."""
+        self._behind: list[int] = []
+        """The calls of earlier attempts with such results, in order."""
         self._corrections: dict[str, ToolResult] = {}
 
     def clear(self) -> None:
         """The loop begins again, and asks for none of them any more."""
-        self._results.clear()
+        self._fetched.clear()
+        self._behind = []
 
     def note(self, intent: CallIntent, result: ToolResult) -> None:
         """A call has ended."""
-        self._results[intent.call] = result
         if intent.harness_id and result.status in {"in_doubt", "interrupted", "cancelled"}:
             self._corrections[intent.harness_id] = result
         else:
@@ -35,24 +41,37 @@ class Told:
 
     async def of(self, state: CallState) -> ToolResult:
         """How a settled call ended."""
-        known = self._results.get(state.intent.call)
-        if known is None and state.outcome is not None:
-            known = read_result(state.outcome, await self._context.value(state.outcome.result))
-            self._results[state.intent.call] = known
-        return known or ToolResult("error", UNKNOWN)
+        outcome = state.outcome
+        if outcome is None:
+            return ToolResult("error", UNKNOWN)
+        if not outcome.result.ref:
+            return read_result(outcome, outcome.result.value())
+        call = state.intent.call
+        known = self._fetched.get(call)
+        if known is None:
+            known = await self._fetch(call)
+        return known
+
+    async def _fetch(self, call: int) -> ToolResult:
+        """The result of a call; with it those of the calls behind it, which a loop that is walked again asks for next."""
+        at, calls = bisect_left(self._behind, call), self._context.turn.calls
+        wanted = [calls[number].outcome for number in {call, *self._behind[at : at + TOGETHER]}]
+        outcomes = [outcome for outcome in wanted if outcome is not None]
+        values = await self._context.values([outcome.result for outcome in outcomes])
+        for outcome, value in zip(outcomes, values, strict=True):
+            self._fetched[outcome.call] = read_result(outcome, value)
+        known = self._fetched[call]
+        while len(self._fetched) > REMEMBERED:
+            del self._fetched[next(iter(self._fetched))]
+        return known
 
     async def recall(self) -> None:
-        """Read the results of all settled tool calls, and what earlier turns were told."""
-        settled = [
-            state.outcome
-            for state in self._context.turn.calls.values()
-            if state.intent.kind != "model" and state.outcome is not None
+        """Read what earlier turns were told, and note whose results are to be fetched when they are asked for."""
+        self._behind = [
+            number
+            for number, state in self._context.turn.calls.items()
+            if state.outcome is not None and state.outcome.result.ref and state.intent.kind != "model"
         ]
-        for at in range(0, len(settled), TOGETHER):
-            some = settled[at : at + TOGETHER]
-            values = await self._context.values([outcome.result for outcome in some])
-            for outcome, value in zip(some, values, strict=True):
-                self._results[outcome.call] = read_result(outcome, value)
         for harness_id, payload in self._context.writer.state.told.items():
             self._corrections[harness_id] = ToolResult("in_doubt", await self._context.value(payload))
 

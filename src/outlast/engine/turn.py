@@ -101,6 +101,8 @@ class Advancer:
         except AttemptLost:
             if control.lost is None:  # the worker lives on: what it does not advance it must not hold
                 await self.release(claim.lease)
+        finally:
+            await writer.close()
 
     async def release(self, lease: Lease) -> None:
         """Give a lease back. Nothing happens when it no longer stands."""

@@ -19,13 +19,15 @@ from typing import Final, TypeAlias
 import msgspec
 
 from outlast.agenda import wake_of
-from outlast.codec import Packer, encode_delta, record_refs, squeeze
+from outlast.codec import Packer, encode_delta, encode_record, record_refs, squeeze
 from outlast.engine.batch import Batcher, patiently
 from outlast.engine.ending import Ending
-from outlast.errors import AttemptLost, BadPayload, LogBroken, WorldUnavailable
+from outlast.engine.spacing import Spacing
+from outlast.errors import AttemptLost, LogBroken, WorldUnavailable
 from outlast.fold import SessionState, apply_record, remember
 from outlast.records import FORMAT, AnyRecord, CallOutcome, CallRetracted, Snapshot
 from outlast.records.events import LiveDelta
+from outlast.snapshots import snapshot_of
 from outlast.state import status_of
 from outlast.world import Claim, Commit, Delta, Header, World
 from outlast.world.commit import make_commit
@@ -34,11 +36,9 @@ LAZY_S: Final = 0.02
 """How long a record that nobody waits for may stay out of the World."""
 SHOW_S: Final = 0.02
 """How long a delta may stay unpublished."""
-SNAPSHOT_AFTER: Final = 200
-"""Commits since the newest snapshot after which the end of a turn writes another: what a claim reads is bounded by that
-and by the open turn."""
 RUN_OUT: Final = "its lease is not sure to stand any more"
 GIVEN_BACK: Final = "its lease is given back"
+OVER: Final = "it is over"
 
 
 Landing: TypeAlias = Ending[None]
@@ -88,6 +88,7 @@ class Writer:
         self._due = False
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
+        self._spacing = Spacing()
         self._deltas: list[LiveDelta] = []
         self._published = 0
         self._idle = asyncio.Event()
@@ -155,11 +156,13 @@ class Writer:
             LogBroken: a record breaks the order of the log; nothing was appended.
         """
         self.check()
-        texts = [_text(record) for record in records]
+        texts = [encode_record(record) for record in records]
+        if self._queued.landed is None and self._spacing.is_due(self.state):
+            self._take_snapshot()
         self._apply(records)
         if more := self.adds(records):
             self._apply(more)
-            records, texts = (*records, *more), [*texts, *map(_text, more)]
+            records, texts = (*records, *more), [*texts, *map(encode_record, more)]
         queued = self._queued
         queued.records.extend(records)
         queued.texts.extend(texts)
@@ -203,25 +206,29 @@ class Writer:
         """
         await self.durable(self.append(*records, packer=packer, consumes=consumes, release=release))
 
+    def _take_snapshot(self) -> None:
+        """Let the commit that is begun now, of which nothing is queued yet, begin with the state as it is."""
+        packer, queued = self.packer(), self._queued
+        record = snapshot_of(self.state, packer)
+        self._spacing.taken(record)
+        self._apply([record])
+        queued.records.append(record)
+        queued.texts.append(encode_record(record))
+        queued.blobs.update(packer.blobs)
+        self.unlanded.update(packer.blobs)
+
     @property
     def wants_snapshot(self) -> bool:
-        """So much was committed since the newest snapshot that the next end of a turn should write another."""
-        return self._seq - self._snapshot_seq > SNAPSHOT_AFTER
+        """The end of the turn should be followed by a snapshot."""
+        return self._spacing.ends_turn(self.state, self._seq - self._snapshot_seq)
 
     async def snapshot(self) -> None:
-        """Between two turns: write the state down if much was committed since that was last done.
-
-        Raises:
-            AttemptLost
-        """
-        if not self.wants_snapshot:
-            return
-        await self.flush()
-        self.check()
-        packer = self.packer()
-        # What the session holds is a hint, and would be most of the snapshot.
-        state = msgspec.structs.replace(self.state, held=[])
-        await self.write(Snapshot(packer.text(msgspec.json.encode(state))), packer=packer)
+        """Between two turns: write the state down if that is wanted."""
+        if self.wants_snapshot:
+            await self.flush()
+            self.check()
+            self._take_snapshot()
+            await self.write()
 
     async def durable(self, landed: Landing) -> None:
         """Wait for an append. A caller that is cancelled meanwhile does not cancel the commit."""
@@ -254,10 +261,17 @@ class Writer:
             if landed is not None:
                 landed.fail(self._lost)
             self._deltas = []
-            if self._showing is not None:
-                self._showing.cancel()
+            for pending in (self._showing, self._timer):
+                if pending is not None:
+                    pending.cancel()
             self._idle.set()
             self.on_lost()
+
+    async def close(self) -> None:
+        """Write nothing more; nothing that was begun here is left but a commit in flight, which the batcher has."""
+        self.lose(OVER)
+        if self._showing is not None and not self._showing.done():
+            await asyncio.wait({self._showing})
 
     def _later(self, delay_s: float) -> None:
         if self._timer is None:
@@ -293,7 +307,9 @@ class Writer:
         state, turn = self.state, self.state.turn
         named = dict.fromkeys((*record_refs(queued.records), *queued.blobs))
         refs = tuple(name for name in named if name not in self._held)
-        body = squeeze(b"[" + b",".join(queued.texts) + b"]")
+        text = b"[" + b",".join(queued.texts) + b"]"
+        self._spacing.written += len(text)
+        body = squeeze(text)
         header = Header(
             seq=self._seq + 1,
             fence=self.lease.fence,
@@ -377,15 +393,6 @@ class Writer:
         if self._queued.landed is not None or self._deltas:
             self._due = self._due or self._timer is None
         self._pump()
-
-
-def _text(record: AnyRecord) -> bytes:
-    try:
-        return msgspec.json.encode(record)
-    except UnicodeEncodeError:
-        raise BadPayload(what="A record", reason="a text of it holds half of a surrogate pair") from None
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise BadPayload(what="A record", reason=str(error) or type(error).__name__) from None
 
 
 def _goes_on(last: LiveDelta, delta: LiveDelta) -> bool:

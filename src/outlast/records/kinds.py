@@ -357,7 +357,33 @@ class Unscheduled(Record, frozen=True, tag="unscheduled"):
     input: str
 
 
+class Shelf(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A list that only grows, in parts: blobs that are JSON lists."""
+
+    levels: tuple[tuple[str, ...], ...] = ()
+    """The names of the newest parts; then, level by level, of blobs that are JSON lists of `codec.NODE` names of the
+    level before. What a higher level names stands before what a lower one does."""
+    count: int = 0
+    """What all parts hold together."""
+
+
+class Kept(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a snapshot leaves to parts, which the next names again."""
+
+    calls: dict[int, Shelf] = {}
+    """By turn: settled calls."""
+    next_call: int = 0
+    """Of the calls before this one all are in parts, but those `left`."""
+    left: tuple[int, ...] = ()
+    files: dict[str, Shelf] = {}
+    """By file: pieces of its lines, and how many lines of each stand."""
+
+
 class Snapshot(Record, frozen=True, tag="snapshot"):
-    """The folded state of everything before this commit: folding may begin here."""
+    """The folded state of everything before this commit: folding may begin here (`outlast.snapshots`)."""
 
     state: Payload
+    """The whole state; null of one that has parts."""
+    bare: Payload = EMPTY
+    """The state without what is in parts."""
+    kept: Kept = Kept()
