@@ -18,6 +18,7 @@ from outlast.clock import ManualClock
 from outlast.codec import encode_records
 from outlast.documents import Document
 from outlast.engine.batch import Batcher
+from outlast.engine.spacing import Spacing
 from outlast.engine.turn import Advancer, Control
 from outlast.errors import ModelCallFailed
 from outlast.fold import CallState, SessionState, fold
@@ -42,7 +43,7 @@ from outlast.session import Outcome, Session
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
 from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, Unsure, Verdict, tool
 from outlast.world import Claim, Takeover, WorkerOffer, World
-from tests.crash.stage import Countdown, Outside, Witness, records_of
+from tests.crash.stage import EVERYWHERE, Countdown, Outside, Witness, records_of
 from tests.nowhere import nowhere
 
 RecordT = TypeVar("RecordT", bound=AnyRecord)
@@ -419,7 +420,18 @@ class LoopLife:
     async def work(self, dead: frozenset[str]) -> bool:
         """Claim and advance until nothing is ready. Returns False if it died."""
         world, clock = self.world, self._clock
-        advancer = Advancer(world, Batcher(world), self._agents, nowhere, self.gate, clock, kill_grace_s=0.0)
+        # Every other life writes a snapshot wherever it can, which the next begins with.
+        spacing = EVERYWHERE if self.name.endswith(("1", "3", "5", "7", "9")) else Spacing
+        advancer = Advancer(
+            world,
+            Batcher(world),
+            self._agents,
+            nowhere,
+            self.gate,
+            clock,
+            kill_grace_s=0.0,
+            spacing=spacing,
+        )
         try:
             while (claim := await self._claim(dead)) is not None:
                 await advancer.advance(claim, Control(claim.lease.session))

@@ -57,12 +57,14 @@ async def play(
     *,
     slow: bool = False,
     told: bool = False,
+    dense: bool = False,
 ) -> Play:
     """Carry a session through the `deaths` of its workers, one after the other, to the end.
 
     Args:
         slow: models and tools wait until watchers have seen a part of what they say.
         told: somebody is notified of how the turn stands.
+        dense: every commit within a turn begins with a snapshot.
     """
     witness = Witness(world)
     outside = Outside(session, witness, listens=told)
@@ -74,7 +76,8 @@ async def play(
     async with asyncio.timeout(LIMIT_S):
         for death in (*deaths, None):
             dead = frozenset(life.name for life in lives)
-            lives.append(Life(outside, script, name=f"life-{len(lives)}", slow=slow, death=death))
+            name = f"life-{len(lives)}"
+            lives.append(Life(outside, script, name=name, slow=slow, dense=dense, death=death))
             if await lives[-1].work(dead):
                 break
         outcome = await opened.result(1)

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, get_args
 
 from outlast.adapter import Agent, Attempt, TurnResult
@@ -17,6 +17,7 @@ from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.clock import SystemClock
 from outlast.codec import encode_records
 from outlast.engine.batch import Batcher
+from outlast.engine.spacing import Spacing
 from outlast.engine.turn import Advancer, Control
 from outlast.fold import records_of
 from outlast.gate import Gate, Point
@@ -48,6 +49,8 @@ Script = Sequence[Mapping[str, Any]]
 MANNERS: tuple[Manner, ...] = get_args(Manner)
 SHAPES: tuple[Shape, ...] = get_args(Shape)
 LIMIT_S = 20.0
+EVERYWHERE = partial(Spacing, 0, worth=1, part=1)
+"""A snapshot wherever one can be."""
 
 
 class Witness(AroundWorld):
@@ -205,17 +208,20 @@ class Life:
         *,
         name: str,
         slow: bool = False,
+        dense: bool = False,
         death: Spot | int | None = None,
     ) -> None:
         """Ready to work.
 
         Args:
             slow: its models and tools wait until watchers have seen a part of what they say.
+            dense: every commit within a turn begins with a snapshot, and leaves all it can to parts.
             death: where it dies: at a spot, or at its n-th crossing of any point.
         """
         self.outside = outside
         self.name = name
         self._slow = slow
+        self._spacing = EVERYWHERE if dense else Spacing
         self._published = 0
         self.world = MortalWorld(outside.witness)
         self.record = RecordingGate()
@@ -241,6 +247,7 @@ class Life:
             clock,
             kill_grace_s=0.0,
             notifier=Ear(self.outside, world.check) if self.outside.listens else None,
+            spacing=self._spacing,
         )
         try:
             while (claim := await self._claim(dead)) is not None:

@@ -137,6 +137,27 @@ async def test_a_turn_outlives_its_worker_at_every_point(
         await all_of(scene, (cut(number, spot) for number, spot in enumerate(first_turn(uncut))))
 
 
+@pytest.mark.parametrize(
+    ("shape", "manner"),
+    [
+        pytest.param(*scene, marks=() if scene == ("asked", "verify") else pytest.mark.full)
+        for scene in scenes()
+    ],
+)
+async def test_a_turn_with_a_snapshot_in_every_commit_outlives_its_worker_at_every_point(
+    shape: Shape, manner: Manner
+) -> None:
+    scene = (shape, manner)
+    async with open_memory() as world:
+        uncut = await play_scene(world, "uncut", scene)
+        for number, spot in enumerate(first_turn(uncut)):
+            played = await play(
+                world, f"cut-{number}", script_of(*scene), [spot], slow=shape == "slow", dense=True
+            )
+            await (check_steer if shape == "steered" else check)(played)
+        assert (await world.get("cut-1")).snapshot_seq
+
+
 @pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("shape", "manner"), scenes())

@@ -40,14 +40,15 @@ def script_from(plan: Sequence[tuple[str, Sequence[str]]]) -> list[Mapping[str, 
     return script
 
 
-@given(st.lists(steps, min_size=1, max_size=5), deaths, st.booleans())
+@given(st.lists(steps, min_size=1, max_size=5), deaths, st.booleans(), st.booleans())
 def test_whatever_a_turn_is_made_of_and_wherever_its_workers_die(
     plan: Sequence[tuple[str, Sequence[str]]],
     deaths: Sequence[int],
     slow: bool,  # noqa: FBT001 - hypothesis passes them by name
+    dense: bool,  # noqa: FBT001
 ) -> None:
     async def carry() -> None:
         async with open_memory() as world:
-            await check(await play(world, "s-1", script_from(plan), deaths, slow=slow))
+            await check(await play(world, "s-1", script_from(plan), deaths, slow=slow, dense=dense))
 
     anyio.run(carry)

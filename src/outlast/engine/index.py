@@ -52,9 +52,10 @@ class CallIndex:
 
     def clear(self) -> None:
         """The loop begins again: nothing that was made so far is ahead of it."""
-        for found in (self._by_harness, self._by_place, self._by_match, self._made, self._walked):
+        for found in (self._by_harness, self._first, self._asked, self._unreached, self._by_match):
             found.clear()
-        self._reached.clear()
+        for lanes in (self._made, self._walked, self._named, self._reached):
+            lanes.clear()
 
     def of_harness(self, harness_id: str) -> CallState | None:
         """The call that harness and model know by `harness_id`."""

@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from outlast.codec import Packer
 from outlast.records import Snapshot
-from outlast.snapshots import weight
+from outlast.snapshots import PART, WORTH, snapshot_of, weight
 from outlast.state import SessionState
 
 SNAPSHOT_AFTER: Final = 200
@@ -24,21 +25,29 @@ class Spacing:
     * A snapshot is due later where it would itself be heavier than what came: all of a turn together weigh no more than
       its log, and writing them costs no more than writing that did.
     * Writing one takes time for that much, some milliseconds, in which the event loop stands still.
+
+    Args:
+        least: what must have come at least before a snapshot within a turn is due.
+        worth, part: see `outlast.snapshots`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, least: int = SNAPSHOT_WEIGHT, *, worth: int = WORTH, part: int = PART) -> None:
         self.written = 0
         """Bytes of records since the newest snapshot, as far as this attempt wrote them."""
-        self._heavy = SNAPSHOT_WEIGHT
-        """What must have come before the next is due."""
+        self._least = least
+        self._worth = worth
+        self._part = part
+        self._heavy = least
 
     def is_due(self, state: SessionState) -> bool:
         """Whether a commit that is begun within a turn should begin with a snapshot."""
         return self.written + RECORD_WEIGHT * state.tail >= self._heavy
 
-    def taken(self, snapshot: Snapshot) -> None:
-        """There is a new one."""
-        self.written, self._heavy = 0, max(SNAPSHOT_WEIGHT, weight(snapshot))
+    def take(self, state: SessionState, packer: Packer) -> Snapshot:
+        """A snapshot of `state`, which the next commit must begin with."""
+        record = snapshot_of(state, packer, worth=self._worth, part=self._part)
+        self.written, self._heavy = 0, max(self._least, weight(record))
+        return record
 
     def ends_turn(self, state: SessionState, commits: int) -> bool:
         """Whether a snapshot should follow the end of a turn: `commits` came since the newest, or that is of a turn that

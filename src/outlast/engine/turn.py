@@ -26,6 +26,7 @@ from outlast.engine.outbox import Outbox
 from outlast.engine.recover import recover
 from outlast.engine.settle import closing_records
 from outlast.engine.skew import not_behind
+from outlast.engine.spacing import Spacing
 from outlast.engine.telling import Telling
 from outlast.engine.term import Term
 from outlast.engine.upshot import End, upshot
@@ -78,6 +79,8 @@ class Advancer:
     notifier: Notifier | None = None
     stands: Callable[[], bool] = lambda: True
     """Whether this worker's leases are sure to stand now."""
+    spacing: Callable[[], Spacing] = Spacing
+    """When each session's snapshots are due."""
 
     async def advance(self, claim: Claim, control: "Control") -> None:
         """Advance one claimed session until it has nothing to do, is parked, or is lost.
@@ -91,7 +94,7 @@ class Advancer:
         """
         await self.gate.cross(Point.CLAIMED)
         state = await load(self.world, claim)
-        writer = Writer(self.world, self.batcher, claim, state, stands=self.stands)
+        writer = Writer(self.world, self.batcher, claim, state, stands=self.stands, spacing=self.spacing())
         control.writer = writer
         if control.lost is not None:
             writer.lose(control.lost)

@@ -27,7 +27,6 @@ from outlast.errors import AttemptLost, LogBroken, WorldUnavailable
 from outlast.fold import SessionState, apply_record, remember
 from outlast.records import FORMAT, AnyRecord, CallOutcome, CallRetracted, Snapshot
 from outlast.records.events import LiveDelta
-from outlast.snapshots import snapshot_of
 from outlast.state import status_of
 from outlast.world import Claim, Commit, Delta, Header, World
 from outlast.world.commit import make_commit
@@ -76,6 +75,7 @@ class Writer:
         state: SessionState,
         *,
         stands: Callable[[], bool] = lambda: True,
+        spacing: Spacing | None = None,
     ) -> None:
         self._world = world
         self._batcher = batcher
@@ -88,7 +88,7 @@ class Writer:
         self._due = False
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
-        self._spacing = Spacing()
+        self._spacing = spacing or Spacing()
         self._deltas: list[LiveDelta] = []
         self._published = 0
         self._idle = asyncio.Event()
@@ -157,7 +157,7 @@ class Writer:
         """
         self.check()
         texts = [encode_record(record) for record in records]
-        if self._queued.landed is None and self._spacing.is_due(self.state):
+        if not self._queued.records and self._spacing.is_due(self.state):
             self._take_snapshot()
         self._apply(records)
         if more := self.adds(records):
@@ -209,8 +209,7 @@ class Writer:
     def _take_snapshot(self) -> None:
         """Let the commit that is begun now, of which nothing is queued yet, begin with the state as it is."""
         packer, queued = self.packer(), self._queued
-        record = snapshot_of(self.state, packer)
-        self._spacing.taken(record)
+        record = self._spacing.take(self.state, packer)
         self._apply([record])
         queued.records.append(record)
         queued.texts.append(encode_record(record))
