@@ -290,7 +290,7 @@ def _outcome(state: SessionState, record: CallOutcome) -> None:
     call.outcome = record
     _spend(state, call, record.usage)
     turn = _turn(state, record.turn)
-    turn.fruitless = turn.refused = 0
+    turn.fruitless = turn.refused = turn.handed = 0
     if turn.attempts:
         turn.attempts[-1].settled += 1
     if record.status in {"in_doubt", "interrupted", "cancelled"} and call.intent.harness_id:
@@ -317,15 +317,7 @@ def _mirrored(state: SessionState, record: Mirrored) -> None:
     in_order = 0 <= record.position <= file.lines and record.count >= 0
     _check(state, in_order, f"{record.file} has {file.lines} lines and goes on at line {record.position}")
     state.files[record.file] = file
-    while file.lines > record.position:
-        before = file.lines - file.counts[-1]
-        if record.position > before:
-            file.counts[-1] = record.position - before
-            file.kept = min(file.kept, len(file.pieces) - 1)
-        else:
-            file.pieces.pop()
-            file.counts.pop()
-            file.kept = min(file.kept, len(file.pieces))
+    file.cut(record.position)
     if record.count:
         file.pieces.append(own(record.lines))
         file.counts.append(record.count)
@@ -374,6 +366,8 @@ def _attempt_ended(turn: TurnState, record: AttemptEnded) -> None:
     for number in record.cut:
         if number in turn.calls:
             turn.calls[number].cuts += 1
+    settled = any(attempt.settled for attempt in turn.attempts[-1:])
+    turn.handed += record.why == "handed_over" and not (settled or record.waits)
     turn.refused += record.why == "provider"
     turn.lost += record.why == "failed"
     if record.why != "failed":

@@ -88,6 +88,18 @@ class FileState(msgspec.Struct):
     def lines(self) -> int:
         return sum(self.counts)
 
+    def cut(self, position: int) -> None:
+        """From this line on nothing stands any more."""
+        while self.lines > position:
+            before = self.lines - self.counts[-1]
+            if position > before:
+                self.counts[-1] = position - before
+                self.kept = min(self.kept, len(self.pieces) - 1)
+            else:
+                self.pieces.pop()
+                self.counts.pop()
+                self.kept = min(self.kept, len(self.pieces))
+
 
 class Mark(msgspec.Struct, frozen=True):
     """Where a person released a turn: what it had used up by then counts no more."""
@@ -114,6 +126,8 @@ class TurnState(msgspec.Struct):
     """Attempts that failed or ended without a word since it was opened or released, whatever they settled before."""
     refused: int = 0
     """Attempts that the model provider ended since then."""
+    handed: int = 0
+    """Attempts that were handed over since then, though they settled nothing and had more to do than wait."""
     parked: TurnParked | None = None
     noticed: list[int] = []
     """Waits that somebody was told of, or is to be."""
@@ -141,7 +155,7 @@ class TurnState(msgspec.Struct):
 
     def release(self, earlier: Usage, at_s: float) -> None:
         """A person let it go on: its budgets are whole again."""
-        self.parked, self.fruitless, self.lost, self.refused = None, 0, 0, 0
+        self.parked, self.fruitless, self.lost, self.refused, self.handed = None, 0, 0, 0, 0
         self.mark = Mark(self.usage, earlier, self.counted, at_s)
         for call in self.open_calls():
             call.cuts = 0

@@ -11,6 +11,7 @@ from outlast.adapters.scripted import Scripted
 from outlast.clock import Clock, SystemClock
 from outlast.codec import encode_records
 from outlast.engine.batch import Batcher
+from outlast.engine.spacing import Spacing
 from outlast.engine.turn import Advancer, Control
 from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate
@@ -50,6 +51,7 @@ class Desk:
     claims: list[Claim] = field(default_factory=list[Claim])
     control: Control = field(default_factory=Control)
     notifier: Notifier | None = None
+    spacing: Callable[[], Spacing] = Spacing
 
     async def work(self, agent: Agent) -> None:
         """Go on until nothing is ready."""
@@ -79,6 +81,7 @@ class Desk:
             self.clock,
             kill_grace_s=0.0,
             notifier=self.notifier,
+            spacing=self.spacing,
         )
         try:
             await advancer.advance(claim, self.control)

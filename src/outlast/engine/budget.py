@@ -16,6 +16,11 @@ CUT_TIMES: Final = 3
 tried."""
 
 
+HANDED_TIMES: Final = 10
+"""How often in a row a turn may be handed over with nothing settled. So often its workers' time was over before it came
+to its next call: who wakes them would do so for ever."""
+
+
 def cut_off(call: CallState, fence: int) -> bool:
     """Whether an open call runs in the attempt of `fence`, which ends."""
     intent = call.intent
@@ -53,6 +58,7 @@ def used_up(turn: TurnState, agent: Agent) -> bool:
         turn.fruitless > agent.recovery_budget
         or turn.lost > lost_most
         or turn.refused > agent.provider_retries
+        or turn.handed >= HANDED_TIMES
         or any(call.cuts >= CUT_TIMES for call in turn.open_calls())
     )
 
@@ -63,6 +69,7 @@ def evidence(turn: TurnState) -> dict[str, Any]:
         "fruitless_attempts": max(0, turn.fruitless),
         "lost_attempts": turn.lost,
         "refused_by_provider": turn.refused,
+        "handed_over_in_vain": turn.handed,
         "attempts": [
             {"fence": one.fence, "worker": one.worker, "settled": one.settled, "ended": one.ended}
             for one in turn.attempts[-8:]

@@ -30,7 +30,7 @@ from outlast.engine.spacing import Spacing
 from outlast.engine.telling import Telling
 from outlast.engine.term import Term
 from outlast.engine.upshot import End, upshot
-from outlast.engine.waits import WAITING, next_end
+from outlast.engine.waits import WAITING, next_end, only_waits
 from outlast.engine.writer import Writer
 from outlast.errors import (
     AttemptLost,
@@ -322,7 +322,8 @@ class _Session:
             now, turn = self._advancer.clock.now(), context.turn
             fence = self._writer.lease.fence
             cut = tuple(call.intent.call for call in turn.open_calls() if cut_off(call, fence))
-            await self._writer.write(AttemptEnded(turn.turn, "handed_over", at_s=now, cut=cut))
+            waits = only_waits(self._writer.state, turn, now)
+            await self._writer.write(AttemptEnded(turn.turn, "handed_over", at_s=now, cut=cut, waits=waits))
         return False
 
     async def _suspend(self, context: Context, attempt: EngineAttempt) -> bool:

@@ -256,6 +256,13 @@ def next_end(state: SessionState, turn: TurnState, now_s: float) -> float | None
     return min((call.intent.until_s for call in waits if call.intent.until_s), default=None)
 
 
+def only_waits(state: SessionState, turn: TurnState, now_s: float) -> bool:
+    """Whether something is open, and all that is waits for what is not there."""
+    kinds = {call.intent.kind for call in turn.open_calls()}
+    due_s = next_end(state, turn, now_s)
+    return kinds == {"wait"} and (due_s is None or due_s > now_s)
+
+
 def _awaited(call: CallState) -> str:
     """The name of the signal that an open call waits for."""
     return str(_about(call.intent).get("signal", ""))

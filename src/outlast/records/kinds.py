@@ -247,6 +247,8 @@ class AttemptEnded(Record, frozen=True, tag="attempt_ended"):
     at_s: float = 0.0
     cut: tuple[int, ...] = ()
     """Calls that ran when it was handed over, and were cut off."""
+    waits: bool = False
+    """All that was open when it was handed over waited, for a time, a signal or a person, and none could end."""
 
 
 class Mirrored(Record, frozen=True, tag="mirrored"):
