@@ -1,6 +1,7 @@
 """Logs of every released version fold for ever. See `README.md` beside this."""
 
 from base64 import b64decode
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -8,9 +9,11 @@ import msgspec
 import pytest
 
 from outlast.codec import decode_input, unsqueeze
-from outlast.fold import fold
+from outlast.fold import SessionState, apply, fold
+from outlast.fold import records_of as of_commit
 from outlast.ids import blob_hash
-from outlast.records import AnyInput, AnyRecord
+from outlast.records import AnyInput, AnyRecord, Snapshot
+from outlast.snapshots import adopt, whole
 from tests.histories.schema import schema
 from tests.histories.stored import HERE, History, records_of, summary
 
@@ -40,15 +43,44 @@ def test_a_stored_blob_has_the_name_that_its_bytes_had(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=_named)
-def test_a_stored_history_folds_from_its_snapshots(path: Path) -> None:
+async def test_a_stored_history_folds_from_its_snapshots(path: Path) -> None:
     history = _read(path)
     commits = history.commits()
     for at, commit in enumerate(commits):
         if commit.header.snapshot:
-            early, late = fold(history.session, commits), fold(history.session, commits[at:])
+            early, late = fold(history.session, commits), await _from(history, at)
             late.held = early.held  # a hint that the snapshot of this release did not have
             late.talk = early.talk  # likewise
             assert late == early
+
+
+async def _from(history: History, at: int) -> SessionState:
+    """The state as a claim reads it whose newest snapshot is that of the commit at this place."""
+
+    async def get_blobs(names: Sequence[str]) -> Mapping[str, bytes]:
+        return {name: b64decode(history.blobs[name]) for name in names}
+
+    commits = history.commits()[at:]
+    state = SessionState(session=history.session, seq=commits[0].header.seq - 1)
+    snapshot = of_commit(history.session, commits[0])[0]
+    assert isinstance(snapshot, Snapshot)
+    adopt(state, await whole(snapshot, get_blobs))
+    for commit in commits:
+        apply(state, commit.header, of_commit(history.session, commit))
+    return state
+
+
+def test_a_stored_snapshot_has_parts_in_nodes_and_one_that_was_cut() -> None:
+    history = _read(HERE / "v1" / "extra-snapshots.json")
+    found = [record for _, of in records_of(history) for record in of if isinstance(record, Snapshot)]
+    newest = found[-1].kept
+    assert len(newest.calls[1].levels) == 2
+    assert newest.left == (21,)
+    counts = [record.kept.files["log.jsonl"].count for record in found if record.kept.files]
+    assert counts != sorted(counts)
+    state = fold(history.session, history.commits())
+    assert state.turn is not None
+    assert state.turn.handed == 0
 
 
 def test_a_stored_conversation_can_be_gone_on_with() -> None:
