@@ -4,6 +4,7 @@
     ├── BadInput                      what the caller gave cannot be used; nothing was changed
     │   ├── BadSessionId · BadSettings · BadTool · BadPayload · BadEdit
     │   ├── InputConflict             one input id, two contents
+    │   ├── SessionFull               so many prompts wait that there is no room for another
     │   └── SessionExists             one session id, two openings
     ├── NotFound
     │   └── SessionUnknown · BlobUnknown · TurnUnknown
@@ -67,6 +68,13 @@ def _rebuild(cls: type[OutlastError], facts: dict[str, object]) -> OutlastError:
 
 class BadInput(OutlastError):
     """What the caller gave cannot be used; nothing was changed."""
+
+
+class SessionFull(BadInput):
+    text = (
+        "Session {session!r} did not take the prompt {input!r}: {reason}. "
+        "Send it again, under another id, when some of them have run."
+    )
 
 
 class BadSessionId(BadInput):

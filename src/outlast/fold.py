@@ -24,6 +24,7 @@ from outlast.records import (
     DocumentEdited,
     EditRejected,
     InputDropped,
+    InputRefused,
     Mirrored,
     PromptQueued,
     SessionOpened,
@@ -184,6 +185,7 @@ def _of_session(
     | SignalKept
     | EditRejected
     | InputDropped
+    | InputRefused
     | Mirrored
     | Snapshot,
 ) -> None:
@@ -202,7 +204,7 @@ def _of_session(
             _mirrored(state, record)
         case Snapshot():
             _snapshot(state, record)
-        case InputDropped() | EditRejected():
+        case InputDropped() | InputRefused() | EditRejected():
             pass
 
 

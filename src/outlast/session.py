@@ -14,7 +14,7 @@ from outlast.clock import Clock, SystemClock
 from outlast.codec import canonical, decode_input, encode_input, encode_records, unsqueeze
 from outlast.editing import DocumentDesk
 from outlast.engine.load import load_state
-from outlast.errors import SessionExists, TurnUnknown
+from outlast.errors import SessionExists, SessionFull, TurnUnknown
 from outlast.fold import SessionState
 from outlast.founding import opening_of
 from outlast.ids import check_session_id, digest, new_id
@@ -179,6 +179,9 @@ class Session(DocumentDesk):
     async def signal(self, name: str, value: object = None, *, id: str | None = None) -> str:  # noqa: A002
         """Tell whoever waits for `name`, now or later; each signal ends one wait. Returns its id.
 
+        A session keeps 1,000 that nobody has taken. One that comes beyond is refused: `follow` shows `input.refused`, with
+        its id as the name.
+
         Args:
             value: JSON, which the wait returns.
             id: the caller's own; the same id and content again is the same signal.
@@ -342,12 +345,18 @@ class Turn:
         self.input = input_id
 
     async def follow(self) -> AsyncGenerator[Event]:
-        """What this turn shows, from its beginning to `turn.settled`."""
+        """What this turn shows, from its beginning to `turn.settled`.
+
+        Raises:
+            SessionFull: so many prompts wait that this one was refused.
+        """
         number = 0
         async with aclosing(self.session.follow(Cursor.behind(await self._before()))) as shown:
             async for event in shown:
                 if event.kind == "turn.opened" and event.name == self.input:
                     number = event.turn
+                if event.kind == "input.refused" and event.name == self.input:
+                    raise SessionFull(session=self.session.id, input=self.input, reason=event.text)
                 if number and (event.turn == number or event.kind in {"attempt.opened", "gap"}):
                     yield event
                     if event.kind == "turn.settled":

@@ -23,6 +23,7 @@ from outlast.records import (
     DocumentEdited,
     EditRejected,
     InputDropped,
+    InputRefused,
     Mirrored,
     NoticeDue,
     NoticeTried,
@@ -201,7 +202,7 @@ class LogMaker:
         self.put(prompt)
 
     def drop(self) -> None:
-        self.put(InputDropped("gone", "nobody can read it"))
+        self.put(InputDropped("gone", "nobody can read it"), InputRefused("late", "ci", "so many wait"))
 
     def mirror(self) -> None:
         file = self.draw(st.sampled_from(["a.jsonl", "b.jsonl"]))
@@ -340,7 +341,8 @@ class LogMaker:
 
     def end_attempt(self) -> None:
         why = self.draw(_ends)
-        self.put(AttemptEnded(self.turn, why, "exit status 1" if why == "failed" else ""))
+        waits = self.draw(st.booleans())
+        self.put(AttemptEnded(self.turn, why, "exit status 1" if why == "failed" else "", waits=waits))
 
     def settle(self) -> None:
         outcomes = [self.end(intent) for intent in list(self.calls.values())]

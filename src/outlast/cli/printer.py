@@ -202,6 +202,8 @@ class Printer:
             case "document.edited":
                 by = f" by {short(str(event.facts['by']))}" if event.facts.get("by") else ""
                 return Text(f"  » document {event.name} is version {event.facts.get('version')}{by}", "cyan")
+            case "input.refused":
+                return Text(f"  » refused  {short(event.name)}: {short(event.text, 200)}", "yellow")
             case "document.rejected":
                 return Text(f"  » document {event.name} stays: {short(event.text, 200)}", "yellow")
             case "call.retracted":

@@ -16,6 +16,7 @@ from outlast.engine.children import reported
 from outlast.engine.context import Context
 from outlast.engine.documents import Documents
 from outlast.engine.rulings import rule
+from outlast.engine.waits import has_room
 from outlast.engine.writer import Writer
 from outlast.errors import BadInput, BlobBroken
 from outlast.records import (
@@ -25,6 +26,7 @@ from outlast.records import (
     Decision,
     Edit,
     InputDropped,
+    InputRefused,
     Prompt,
     PromptQueued,
     PromptRecalled,
@@ -43,6 +45,11 @@ from outlast.world import Input, Subscription, World
 POLL_S: Final = 2.0
 """How often the inbox is read when no hint comes."""
 CANCELLED: Final = "cancelled"
+SIGNALS_KEPT: Final = 1_000
+PROMPTS_QUEUED: Final = 1_000
+"""Signals that no wait has taken, and prompts behind the open turn, that a session keeps: all of recovery reads them.
+What comes beyond is refused, not what is there: that was promised to be kept. A signal is taken all the same that a wait
+needs to end."""
 
 _Word: TypeAlias = Signal | Decision | Retry | Schedule | Unschedule | Report
 """What a wait or a parked turn may wait for, or what is to come by itself."""
@@ -163,6 +170,9 @@ class InboxReader:
         packer, now_s = self._writer.packer(), self._clock.now()
         ruled: Sequence[AnyRecord] | str
         match value:
+            case Signal() if not has_room(self._writer.state, value.name, SIGNALS_KEPT):
+                full = f"{SIGNALS_KEPT:,} signals wait that nobody has taken"
+                ruled = [InputRefused(new.id, value.name, full, now_s)]
             case Signal():
                 payload = packer.payload(value.value, what="the signal's value")
                 ruled = [SignalKept(new.id, value.name, payload, now_s)]
@@ -201,6 +211,11 @@ class InboxReader:
     def _queue(self, new: Input, text: str, *, steered: bool) -> None:
         if any(prompt.input == new.id for prompt in self._writer.state.queue):
             self._drop(new, "a schedule's prompt has its id")
+            return
+        if len(self._writer.state.queue) >= PROMPTS_QUEUED:
+            full = f"{PROMPTS_QUEUED:,} prompts wait behind the open turn"
+            refused = InputRefused(new.id, reason=full, at_s=self._clock.now())
+            self._writer.append(refused, consumes=[new.id], lazy=True)
             return
         packer = self._writer.packer()
         record = PromptQueued(new.id, packer.payload(text, what="the prompt"), steered)

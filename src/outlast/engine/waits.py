@@ -248,6 +248,15 @@ def signal_for(state: SessionState, turn: TurnState, waiting: CallState) -> Sign
     return signal if first is waiting else None
 
 
+def has_room(state: SessionState, name: str, most: int) -> bool:
+    """Whether another signal of this name is to be kept: where `most` are, only the one that a wait needs to end."""
+    if len(state.signals) < most:
+        return True
+    waits = [] if state.turn is None else state.turn.open_calls()
+    there = any(signal.name == name for signal in state.signals)
+    return not there and any(_awaited(call) == name for call in waits)
+
+
 def next_end(state: SessionState, turn: TurnState, now_s: float) -> float | None:
     """When a wait of the turn can end, as Unix time; None if only an input can end any."""
     waits = turn.open_calls()

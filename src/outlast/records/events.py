@@ -19,6 +19,7 @@ from outlast.records.kinds import (
     CallStarted,
     Decided,
     InputDropped,
+    InputRefused,
     Mirrored,
     NoticeDue,
     NoticeTried,
@@ -56,6 +57,7 @@ EventKind: TypeAlias = Literal[
     "steer.taken",
     "prompt.queued",
     "signal.kept",
+    "input.refused",
     "document.edited",
     "document.rejected",
     "turn.parked",
@@ -243,6 +245,17 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
                 text=record.error,
                 payload=record.result,
                 usage=record.usage,
+                at_s=record.at_s,
+            )
+        case InputRefused():
+            facts = {"signal": record.name} if record.name else {}
+            return Event(
+                cursor,
+                "input.refused",
+                attempt=fence,
+                name=record.input,
+                text=record.reason,
+                facts=facts,
                 at_s=record.at_s,
             )
         case Scheduled() | ScheduleCame() | Unscheduled():

@@ -238,6 +238,16 @@ class InputDropped(Record, frozen=True, tag="input_dropped"):
     reason: str
 
 
+class InputRefused(Record, frozen=True, tag="input_refused"):
+    """A prompt or a signal was consumed for which there is no room: so many wait already. It changes nothing."""
+
+    input: str
+    name: str = ""
+    """Of a signal."""
+    reason: str = ""
+    at_s: float = 0.0
+
+
 class AttemptEnded(Record, frozen=True, tag="attempt_ended"):
     """An attempt ended before its turn: harness or model provider failed, the worker handed it over, or all wait."""
 

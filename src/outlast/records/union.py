@@ -13,6 +13,7 @@ from outlast.records.kinds import (
     CallStarted,
     Decided,
     InputDropped,
+    InputRefused,
     Mirrored,
     NoticeDue,
     NoticeTried,
@@ -47,6 +48,7 @@ AnyRecord: TypeAlias = (
     | DocumentEdited
     | EditRejected
     | InputDropped
+    | InputRefused
     | AttemptEnded
     | Mirrored
     | TurnParked

@@ -1,0 +1,79 @@
+"""A session keeps so many signals and prompts that wait; what comes beyond is refused, and whoever sent it can know."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from outlast.adapter import Agent
+from outlast.adapters.python import IO, Loop
+from outlast.engine.inbox import PROMPTS_QUEUED, SIGNALS_KEPT
+from outlast.errors import SessionFull
+from outlast.records import InputRefused
+from outlast.world import World
+from outlast.worlds.memory import open_memory
+from tests.unit.engine_desk import Desk, opened, records
+
+
+async def loop(io: IO, prompt: str) -> object:
+    return [await io.wait_for("go"), *[await io.wait_for("news") for _ in range(2)]]
+
+
+AGENT = Agent("tester", Loop(loop))
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with open_memory() as found:
+        yield found
+
+
+async def refused(world: World) -> list[InputRefused]:
+    return [record for record in await records(world) if isinstance(record, InputRefused)]
+
+
+async def test_of_too_many_signals_the_newest_is_refused_and_the_oldest_is_taken_first(world: World) -> None:
+    session = await opened(world, AGENT)
+    for number in range(SIGNALS_KEPT + 2):
+        await session.signal("news", number, id=f"news-{number}")
+    await Desk(world).work(AGENT)
+    assert [record.input for record in await refused(world)] == [
+        f"news-{SIGNALS_KEPT}",
+        f"news-{SIGNALS_KEPT + 1}",
+    ]
+    state = await session.state()
+    assert len(state.signals) == SIGNALS_KEPT
+    await session.signal("other", 1)
+    await Desk(world).work(AGENT)
+    assert len(await refused(world)) == 3
+    assert (await session.head()).waiting_inputs == 0
+    await session.signal("go", "now")  # a wait needs it
+    await Desk(world).work(AGENT)
+    assert (await session.result(1)).value == ["now", 0, 1]
+
+
+async def test_of_too_many_prompts_the_newest_is_refused_and_its_sender_is_told(world: World) -> None:
+    session = await opened(world, AGENT)
+    turns = [await session.send("go on", id=f"more-{number}") for number in range(PROMPTS_QUEUED + 1)]
+    await Desk(world).work(AGENT)
+    # The first of all was queued like the others, and became the open turn afterwards.
+    assert [record.input for record in await refused(world)] == [turn.input for turn in turns[-2:]]
+    for turn in turns[-2:]:
+        with pytest.raises(SessionFull, match="1,000 prompts wait"):
+            await turn.result()
+    again = await session.send("go on", id="again")
+    await session.signal("go", "now")
+    for number in range(2):
+        await session.signal("news", number)
+    await Desk(world).work(AGENT)
+    assert (await session.result(1)).status == "done"
+    assert again.input not in [record.input for record in await refused(world)]
+
+
+async def test_who_sends_the_same_refused_prompt_again_is_told_the_same(world: World) -> None:
+    session = await opened(world, AGENT)
+    for number in range(PROMPTS_QUEUED + 1):
+        await session.send("go on", id=f"more-{number}")
+    await Desk(world).work(AGENT)
+    late = await session.send("go on", id=f"more-{PROMPTS_QUEUED}")
+    with pytest.raises(SessionFull):
+        await late.number()
