@@ -1,6 +1,6 @@
 """A connection to SQLite, as far as it is used here."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 import apsw
@@ -32,6 +32,14 @@ class Database(Protocol):
 
     def get_autocommit(self) -> bool:
         """No transaction is open."""
+        ...
+
+    def set_busy_timeout(self, milliseconds: int, /) -> None:
+        """How long a statement may wait for a lock that another connection holds."""
+        ...
+
+    def set_wal_hook(self, hook: Callable[[object, str, int], int], /) -> None:
+        """Call `hook` after each commit with the number of pages that the WAL has then, in place of checkpoints."""
         ...
 
     def close(self) -> None:

@@ -25,14 +25,30 @@ class Mutex:
         self.waits = True
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         self.waits = False
-        # Written only when the holder changes: a dirty inode here would ride along in the database's fsync.
-        if os.pread(self._fd, _TEXT, 0) != self._me:
-            os.pwrite(self._fd, self._me, 0)
+        self._sign()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.free()
+
+    def take(self) -> bool:
+        """Take it unless another process has it; returns whether it is ours now. Whoever took it calls `free`."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        self._sign()
+        return True
+
+    def free(self) -> None:
+        """Give it to whoever waits."""
         fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _sign(self) -> None:
+        # Written only when the holder changes: a dirty inode here would ride along in the database's fsync.
+        if os.pread(self._fd, _TEXT, 0) != self._me:
+            os.pwrite(self._fd, self._me, 0)
 
     def holder(self) -> str:
         """Who took it last, in words."""

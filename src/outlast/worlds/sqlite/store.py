@@ -16,10 +16,11 @@ from outlast.worlds.sqlite.failures import unavailable
 from outlast.worlds.sqlite.hints import Postman, Switchboard
 from outlast.worlds.sqlite.layout import Access, Files, prepare
 from outlast.worlds.sqlite.liveness import SqliteLiveness, WorkerFiles
+from outlast.worlds.sqlite.pen import connect_writer
 from outlast.worlds.sqlite.poll import Poll
 from outlast.worlds.sqlite.reader import Reader
 from outlast.worlds.sqlite.transaction import Query, Transaction
-from outlast.worlds.sqlite.writer import Writer, connect_writer
+from outlast.worlds.sqlite.writer import Writer
 
 FORGET_S: Final = 24 * 3600.0
 """How long the row of a worker that no session names is kept after its time ran out."""
@@ -33,6 +34,8 @@ class Pace:
     """For a write to be written."""
     poll_s: float = 1.0
     """Between two looks for changes that no hint told of."""
+    quick_s: float = 0.001
+    """For the disk to keep a commit; a slower one is waited for in a thread."""
 
 
 class SqliteStore:
@@ -52,8 +55,9 @@ class SqliteStore:
         self.writer: Writer | None = None
         """None: it can only be read."""
         if database is not None:
-            tell, send = self.board.tell, self._postman.send
-            self.writer = Writer(files, database, self._begin, tell, send, pace.patience_s)
+            hints = self.board.tell, self._postman.send
+            patience_s, quick_s = pace.patience_s, pace.quick_s
+            self.writer = Writer(files, database, self._begin, hints, patience_s=patience_s, quick_s=quick_s)
 
     def open_liveness(self) -> SqliteLiveness:
         """See `outlast.world.Queue`."""

@@ -71,11 +71,11 @@ class SqliteWorld:
         return SqliteWorld(self.store, tenant)
 
     def _write(
-        self, call: Callable[[Transaction], T], *, size: int = 0, durable: bool = True
+        self, call: Callable[[Transaction], T], *, size: int = 0, durable: bool = True, brief: bool = True
     ) -> asyncio.Future[T]:
         if self.store.writer is None:
             raise WorldReadOnly(world=self.name, reason=self.store.access.read_only)
-        return self.store.writer.write(call, size=size, durable=durable)
+        return self.store.writer.write(call, size=size, durable=durable, brief=brief)
 
     def _read(self, call: Callable[[Query], T]) -> asyncio.Future[T]:
         return self.store.reader.read(call)
@@ -119,7 +119,7 @@ class SqliteWorld:
 
     async def drop_deltas(self, lease: Lease, before: int) -> None:
         drop = partial(writes.drop_deltas, tenant=self._tenant, lease=lease, before=before)
-        while await self._write(drop, durable=False):
+        while await self._write(drop, durable=False, brief=False):
             pass
 
     async def get(self, session: str) -> SessionHead:
@@ -151,8 +151,8 @@ class SqliteWorld:
         first: int | None = 1
         while first is not None:
             piece = partial(erase.erase_commits, row=row, first=first)
-            first = await self._write(piece)
-        while await self._write(lambda transaction: erase.erase_blobs(transaction, row)):
+            first = await self._write(piece, brief=False)
+        while await self._write(lambda transaction: erase.erase_blobs(transaction, row), brief=False):
             pass
         await self._write(lambda transaction: erase.bury(transaction, row))
         if self.store.writer is not None:
