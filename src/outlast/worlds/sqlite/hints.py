@@ -89,7 +89,8 @@ class Postman:
         self._ours = ours
         self._clock = clock or SystemClock()
         self._socket: socket.socket | None = None
-        self._opened: tuple[int, int] | None = None  # inode and descriptor of the directory
+        self._opened: int | None = None
+        """The directory."""
         self._listed_ns = 0
         self._names: list[str] = []
 
@@ -122,25 +123,33 @@ class Postman:
         assert self._opened is not None
         assert self._socket is not None
         try:
-            self._socket.sendto(data, address_of(self._directory, self._opened[1], name))
+            self._socket.sendto(data, address_of(self._directory, self._opened, name))
         except ConnectionRefusedError:
             # Nobody has it open: its process is dead. Names are never used twice.
             with suppress(OSError):
-                os.unlink(name, dir_fd=self._opened[1])
+                os.unlink(name, dir_fd=self._opened)
         except OSError:
             pass  # gone, or full: a hint may be lost
 
-    def _others(self) -> list[str]:
+    def _look(self) -> os.stat_result | None:
+        """The directory, open, as it is now; None if there is none."""
+        if self._opened is not None:
+            there = os.fstat(self._opened)  # by descriptor: it is on the path of every commit
+            if there.st_nlink:
+                return there
+            self._forget()  # it was removed, and may have been made anew
         try:
-            there = os.stat(self._directory)  # noqa: PTH116 it is on the path of every commit
+            self._opened = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            self._forget()
+            return None
+        return os.fstat(self._opened)
+
+    def _others(self) -> list[str]:
+        there = self._look()
+        if there is None or self._opened is None:
             return []
-        if self._opened is None or self._opened[0] != there.st_ino:
-            self._forget()
-            self._opened = (there.st_ino, os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC))
         if there.st_mtime_ns != self._listed_ns:
-            names = os.listdir(self._opened[1])  # noqa: PTH208 a descriptor is no Path
+            names = os.listdir(self._opened)  # noqa: PTH208 a descriptor is no Path
             self._names = [name for name in names if name != self._ours]
             # A name that comes within the same tick of the file system's clock would never be noticed.
             settled = there.st_mtime_ns < (self._clock.now() - SETTLED_S) * 1e9
@@ -149,7 +158,7 @@ class Postman:
 
     def _forget(self) -> None:
         if self._opened is not None:
-            os.close(self._opened[1])
+            os.close(self._opened)
         self._opened = None
         self._listed_ns = 0
         self._names = []

@@ -55,9 +55,10 @@ class SqliteStore:
         self.writer: Writer | None = None
         """None: it can only be read."""
         if database is not None:
-            hints = self.board.tell, self._postman.send
             patience_s, quick_s = pace.patience_s, pace.quick_s
-            self.writer = Writer(files, database, self._begin, hints, patience_s=patience_s, quick_s=quick_s)
+            self.writer = Writer(
+                files, database, self._begin, self._changed, patience_s=patience_s, quick_s=quick_s
+            )
 
     def open_liveness(self) -> SqliteLiveness:
         """See `outlast.world.Queue`."""
@@ -65,6 +66,11 @@ class SqliteStore:
 
     def _begin(self, database: Database) -> Transaction:
         return Transaction(database, self.files.name, self._clock.now(), self.workers.deadline)
+
+    def _changed(self, keys: frozenset[int]) -> None:
+        self.board.tell(keys)
+        if keys:
+            self._postman.send(keys)
 
     def _retired(self) -> None:
         """On a keeper's thread. Its hint goes to this process as to every other."""

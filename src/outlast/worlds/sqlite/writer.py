@@ -7,7 +7,7 @@ One thread of this process writes, at any moment: the writer's, or the event loo
 thread and be woken by it costs nearly as much as a fast disk takes to keep it, so where the disk is fast the loop's
 thread writes by itself. Invariants:
 
-* Whoever holds `lock` has the pen: the connection, the line of the processes, the socket of hints.
+* Whoever holds the lock has the pen: the connection, and the place in the line of processes that write.
 * Jobs are written in the order in which they came: the loop's thread writes only while nothing that it gave to the
   other is unsettled.
 * The loop's thread waits for nobody: not for the pen, not for another process's write lock, not for a checkpoint. What
@@ -85,7 +85,7 @@ class Writer:
     """The queue before the writer's thread. Used and closed on one event loop.
 
     `begin` makes the transaction that jobs are given. `tell` is called on the loop with the keys of what changed, once
-    it is durable, and `send` a little later by whoever wrote it.
+    it is durable.
 
     Args:
         patience_s: how long a job may wait to be written.
@@ -97,13 +97,13 @@ class Writer:
         files: Files,
         database: Database,
         begin: Callable[[Database], Transaction],
-        hints: tuple[Callable[[frozenset[int]], None], Callable[[frozenset[int]], None]],
+        tell: Callable[[frozenset[int]], None],
         *,
         patience_s: float,
         quick_s: float,
     ) -> None:
         self._files = files
-        self._tell, self._send = hints
+        self._tell = tell
         self._patience_s = patience_s
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
@@ -144,7 +144,7 @@ class Writer:
         if self._handed or self._wrote or not self._haste.may or self._closed or job.size > HERE_BYTES:
             return False
         if not self._lock.acquire(blocking=False):
-            return False  # the writer's thread is still at what comes after a commit
+            return False  # the writer's thread is at a checkpoint
         try:
             told = self._pen.write_at_once(job)
             if told is None:
@@ -152,11 +152,10 @@ class Writer:
             self._haste.took(self._pen.took_s)
             self._wrote = True
             self._loop.call_soon(self._next_round)
-            job.settle()
-            self._tell(told)
-            self._send(told)
         finally:
             self._lock.release()
+        job.settle()
+        self._tell(told)
         return True
 
     def _next_round(self) -> None:
@@ -229,10 +228,9 @@ class Writer:
             while batch := self._next():
                 with self._lock:
                     told = self._pen.write(batch)
-                    self._loop.call_soon_threadsafe(self._settle, batch, told)
-                    if told:
-                        self._send(told)
-                    if self._pen.wants_trim:
+                self._loop.call_soon_threadsafe(self._settle, batch, told)
+                if self._pen.wants_trim:
+                    with self._lock:
                         self._pen.trim()
         except RuntimeError:
             pass  # the loop is closed: nobody waits any more
