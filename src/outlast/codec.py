@@ -137,7 +137,8 @@ def _shallow(text: bytes, what: str) -> bytes:
 
 def _too_deep(text: bytes) -> bool:
     """Whether lists and objects stand more than `DEPTH_LIMIT` deep; between that and its double either may be said."""
-    if text.count(b"[") + text.count(b"{") <= DEPTH_LIMIT:
+    # A text that is one string, as most results are, holds no brackets that count, however many stand in it.
+    if text.startswith(b'"') or text.count(b"[") + text.count(b"{") <= DEPTH_LIMIT:
         return False
     brackets = _STRING.sub(b"", text).translate(None, _NO_BRACKET)
     for _ in range(DEPTH_LIMIT):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import anyio
@@ -12,6 +13,7 @@ ANYONE: Final = 0
 """Stands for every session of every tenant."""
 
 
+@lru_cache(maxsize=1024)  # it is asked for with every commit, of the few sessions that are at work
 def key(tenant: str, session: str | None) -> int:
     """64 bits that stand for a session in hints; two sessions that share them wake each other without cause."""
     return short_digest(tenant.encode(), (session or "").encode())

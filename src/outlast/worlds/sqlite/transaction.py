@@ -109,6 +109,14 @@ class Transaction(Query):
         """The worker's row stands, and so do its leases."""
         return worker is not None and self._deadline(worker) > self.now_s
 
+    def newest_change(self, tenant: str) -> int | None:
+        """The newest number in the order of changes of a tenant, if it is known."""
+        return self._changes.get(tenant)
+
+    def changed(self, tenant: str, change: int) -> None:
+        """A statement has given away the number `change`."""
+        self._changes[tenant] = change
+
     def next_change(self, tenant: str) -> int:
         """The next number in the order of changes of a tenant."""
         change = self._changes.get(tenant)
