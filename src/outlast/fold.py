@@ -55,6 +55,7 @@ from outlast.world.commit import Commit, Header
 HELD_LIMIT: Final = 20_000
 """Names of blobs that a state remembers; beyond that the older half is forgotten."""
 
+CallRecord: TypeAlias = CallIntent | CallStarted | CallOutcome | CallRetracted | Verdict | Decided
 TurnRecord: TypeAlias = (
     TurnOpened | AttemptEnded | TurnParked | TurnReleased | TurnSettled | SteerTaken | TurnContinued
 )
@@ -162,19 +163,13 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:
         _check(state, not wrong, wrong)
     elif isinstance(record, TurnRecord):
         _of_turn(state, record)
+    elif isinstance(record, CallRecord):
+        _of_call(state, record)
+    elif isinstance(record, DocumentEdited):
+        _edited(state, record)
     else:
-        _by_kind(state, record)
+        _of_session(state, record)
     state.tail += 1
-
-
-def _by_kind(state: SessionState, record: AnyRecord) -> None:
-    match record:
-        case CallIntent() | CallStarted() | CallOutcome() | CallRetracted() | Verdict() | Decided():
-            _of_call(state, record)
-        case DocumentEdited():
-            _edited(state, record)
-        case _:
-            _of_session(state, record)
 
 
 def _of_session(
@@ -208,9 +203,7 @@ def _of_session(
             pass
 
 
-def _of_call(
-    state: SessionState, record: CallIntent | CallStarted | CallOutcome | CallRetracted | Verdict | Decided
-) -> None:
+def _of_call(state: SessionState, record: CallRecord) -> None:
     match record:
         case CallIntent():
             _intent(state, record)

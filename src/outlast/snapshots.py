@@ -152,9 +152,7 @@ def _number(call: CallState) -> int:
     return call.intent.call
 
 
-async def _read(
-    shelf: Shelf, get_blobs: GetBlobs, decoder: "msgspec.json.Decoder[list[T]]"
-) -> list[T]:
+async def _read(shelf: Shelf, get_blobs: GetBlobs, decoder: "msgspec.json.Decoder[list[T]]") -> list[T]:
     names: list[str] = []
     for level in reversed(shelf.levels):
         names = [*await _flat(names, get_blobs, _names), *level]

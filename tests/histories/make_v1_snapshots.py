@@ -44,7 +44,9 @@ async def write(world: World) -> None:
     """The turn, by one pen."""
     world.open_liveness().renew(WorkerRow("worker", "", 0.0), 3600.0)
     opened = encode_records([AttemptOpened("worker")])
-    claim = await world.claim(WorkerOffer("worker", frozenset({"tester"}), FORMAT), Takeover(opened, 1, FORMAT))
+    claim = await world.claim(
+        WorkerOffer("worker", frozenset({"tester"}), FORMAT), Takeover(opened, 1, FORMAT)
+    )
     assert claim is not None
     batcher = Batcher(world)
     spacing = Spacing(0, worth=1, part=1)

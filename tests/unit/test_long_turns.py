@@ -146,7 +146,9 @@ async def test_the_end_of_a_long_turn_is_followed_by_a_snapshot_without_its_call
     assert not (await snapshots(world))[-1].kept.calls
 
 
-async def test_a_turn_of_many_calls_reads_no_more_than_what_came_behind_its_newest_snapshot(world: World) -> None:
+async def test_a_turn_of_many_calls_reads_no_more_than_what_came_behind_its_newest_snapshot(
+    world: World,
+) -> None:
     ran: list[int] = []
 
     @tool(replay="safe")
@@ -165,5 +167,9 @@ async def test_a_turn_of_many_calls_reads_no_more_than_what_came_behind_its_newe
     await Desk(reads).work(agent)
     assert time.process_time() - began_s < MANY_S
     assert ran == [MANY]
-    read = [commit for commit in await world.commits("s-1", limit=MANY) if commit.header.seq in reads.commits_read]
-    assert sum(commit.header.events for commit in read) * RECORD_WEIGHT < SNAPSHOT_WEIGHT + 100 * RECORD_WEIGHT
+    read = [
+        commit for commit in await world.commits("s-1", limit=MANY) if commit.header.seq in reads.commits_read
+    ]
+    assert (
+        sum(commit.header.events for commit in read) * RECORD_WEIGHT < SNAPSHOT_WEIGHT + 100 * RECORD_WEIGHT
+    )
