@@ -37,7 +37,9 @@ class Crowd:
         asked = replace(offer(f"w{racer}"), agents=frozenset({"coder", "writer"}), limits=LIMITS)
         left = self.rounds
         while left:
-            claim = await world.claim(asked, TAKEOVER)
+            # Now of its own session, where nobody else could come first, now of any.
+            own = f"{'coder' if left % 3 else 'writer'}-{racer}"
+            claim = await world.claim(replace(asked, only=own) if left % 2 else asked, TAKEOVER)
             if claim is None:
                 await anyio.lowlevel.checkpoint()  # others hold all that may be held
                 continue

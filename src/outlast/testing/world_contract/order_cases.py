@@ -223,8 +223,10 @@ async def _race(one: World, other: World, limits: Limits) -> list[Claim]:
     claims: list[Claim] = []
 
     async def claim(racer: int) -> None:
-        asked = replace(offer(f"w{racer}"), agents=AGENTS, limits=limits)
-        found = await (one if racer % 2 else other).claim(asked, TAKEOVER)
+        # Each of its own session: no two meet at one, where one would lose whatever the limits.
+        own = f"{'cw'[racer % 2]}{racer}"
+        asked = replace(offer(f"w{racer}", own), agents=AGENTS, limits=limits)
+        found = await (one if racer % 3 else other).claim(asked, TAKEOVER)
         if found is not None:
             claims.append(found)
 
