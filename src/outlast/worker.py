@@ -254,7 +254,9 @@ class Worker:
                 wanted = await self._world.tenants()
             except WorldUnavailable:
                 claiming.trouble += 1
+                self._polled = True
                 return
+            claiming.trouble = 0
         elif claiming.desks:
             return
         served = {desk.world.tenant for desk in claiming.desks}

@@ -29,8 +29,8 @@ SESSIONS = """
 with recursive number (n) as (select 2 union all select n + 1 from number where n < 100000)
 insert into session (tenant, id, state, seq, fence, format, snapshot_seq, turn_open, parked, wake_at_s, status, worker,
     route, ready_at, waiting, arrivals, change, created_at_s, updated_at_s)
-select 1, 's' || n, 0, 1, 0, 1, 0, 1, 0, null, '', iif(n % 1000 = 0, 'w' || (n / 10000), null),
-    1 + n % 4, iif(n % 3, n - 1125899906842624.0, n), 0, 0, n, 0, 0 from number
+select 1, 's' || n, 0, 1, 0, 1, 0, 1, 0, null, '', case when n % 1000 = 0 then 'w' || (n / 10000) end,
+    1 + n % 4, case when n % 3 > 0 then n - 1125899906842624.0 else n end, 0, 0, n, 0, 0 from number
 """
 """Two thirds in line, a third woken; a hundred held by eleven workers."""
 OFFER = replace(offer("me"), agents=frozenset({"coder", "writer"}), turns={"writer": 7, "coder": 2})
