@@ -22,7 +22,7 @@ from outlast.records.kinds import Policy
 BYTES = 4096
 BLOCK = 10
 REST = {
-    "sqlite": "the way to the writer's thread and back and what its transaction does beyond one insert",
+    "sqlite": "the disk, and now and then the way to the writer's thread and back",
     "postgres": "the server, whose statement also moves the session, and the way there and back",
     "memory": "waiting for the loop",
 }

@@ -15,6 +15,9 @@ thread writes by itself. Invariants:
 * It writes one transaction in each round of the loop, and only while the disk has been answering within `quick_s`
   (`Haste`). So the loop goes round, and what comes at the same moment shares a transaction in the writer's thread.
 
+A fast disk that stalls for seconds stops the loop once, for that long, and with it the beat that its leases need: they
+run out as those of any worker that hangs, and what it was writing has landed or has not.
+
 Checkpoints run in the writer's thread, after those who wait for a commit were told: a few milliseconds once in about
 250 commits, in which what arrives queues.
 """
