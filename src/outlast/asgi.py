@@ -85,6 +85,7 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
             return json_answer(400, {"error": f"The body is no request to advance: {error}"})
         try:
             told = notifier_of(read_settings()) if notifier is None else notifier
+            hint = waker_of(read_settings()) if waker is None else waker
             config = WorkerConfig(data or read_settings().data, only=asked.session or None, notifier=told)
             async with world() as whole:
                 store = whole.for_tenant(asked.tenant)
@@ -93,7 +94,6 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
                     left = await worker.advance(
                         asked.session or None, limit_s=max(0.0, end_s - time.monotonic())
                     )
-                hint = waker_of(read_settings()) if waker is None else waker
                 if left.again and hint is not None:
                     await hint.wake(asked.tenant, asked.session)
         except OutlastError as error:

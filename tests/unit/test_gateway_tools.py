@@ -13,6 +13,7 @@ from mcp_types import CallToolResult, TextContent
 from outlast.adapter import ToolResult
 from outlast.errors import AttemptLost
 from outlast.gateway import Limits
+from outlast.offers import ASK, DOCUMENT, OFFERED, WAIT
 from outlast.tool import Tool, ToolIO, tool
 from tests.gateway.reference import MemoryAttempt, PlainDialogue, until
 from tests.gateway.stage import Hearing, RawProvider, Reply, Stage, stage
@@ -92,6 +93,15 @@ async def test_the_tools_of_an_attempt_are_listed_with_their_schema() -> None:
         (listed,) = (await session.list_tools()).tools
         assert (listed.name, listed.description) == ("note", "Write a note.")
         assert listed.input_schema == dict(on.attempt.tools["note"].schema)
+
+
+async def test_what_every_program_is_offered_is_described_to_it_whole() -> None:
+    async with stage(PROVIDER, attempt=MemoryAttempt(OFFERED)) as on, client_of(on) as session:
+        listed = {one.name: one for one in (await session.list_tools()).tools}
+    assert list(listed) == [WAIT, ASK, DOCUMENT]
+    edits = listed[DOCUMENT].input_schema["properties"]["edits"]
+    assert listed[DOCUMENT].input_schema == dict(OFFERED[DOCUMENT].schema)
+    assert sorted(edits["items"]["discriminator"]["mapping"]) == ["delete", "merge", "set"]
 
 
 @pytest.mark.parametrize("key", ["claudecode/toolUseId", "callId"])

@@ -13,14 +13,17 @@ import anyio
 import httpx
 import msgspec
 import pytest
+from click.testing import CliRunner
 from starlette.applications import Starlette
 
 from outlast.adapter import Agent
 from outlast.adapters.python import IO, Loop
 from outlast.asgi import advance_route
+from outlast.cli.main import main
 from outlast.cli.starter import Starter
 from outlast.errors import BadInput, BadSettings
-from outlast.opening import make_waker, waker_of
+from outlast.opening import make_waker, open_world, waker_of
+from outlast.session import Session
 from outlast.settings import Settings
 from outlast.waker import Hint, hint_of, read_hint
 from outlast.wakers import sqs
@@ -196,6 +199,37 @@ def test_the_url_of_a_world_will_do_to_wake_by() -> None:
 def test_what_is_no_hint_is_read_as_none(text: str | bytes) -> None:
     assert read_hint(text) is None
     assert read_hint(hint_of("acme", "s-1")) == Hint("s-1", "acme")
+
+
+def test_commands_that_make_a_session_ready_send_a_hint(
+    queue: QueueServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = f"sqlite:{tmp_path / 'world.db'}"
+    monkeypatch.setenv("OUTLAST_WORLD", world)
+    monkeypatch.setenv("OUTLAST_WAKER_URL", queue.url())
+
+    async def begin() -> None:
+        async with open_world(world) as opened_world:
+            await Session.open(opened_world, "s-1", agent="nobody")
+
+    def outlast(*words: str, status: int = 0) -> str:
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == status, done.output
+        return done.output
+
+    anyio.run(begin)
+    outlast("send", "s-1", "hello")
+    outlast("signal", "s-1", "ci")
+    outlast("wake")
+    hints = [read_hint(asked["MessageBody"]) for _, asked in queue.asked]
+    assert hints == [Hint("s-1"), Hint("s-1"), Hint("")]
+    assert "in Postgres only" in outlast("wake", "--listen", status=2)
+    monkeypatch.setenv("OUTLAST_WAKER_URL", "ftp://nowhere")
+    assert "must be one of http" in outlast("wake", "s-1", status=2)
+    monkeypatch.delenv("OUTLAST_WAKER_URL")
+    assert "No waker is set" in outlast("wake", "s-1", status=2)
+    outlast("send", "s-1", "and so on")
+    assert len(queue.asked) == 3
 
 
 class Deaf:
