@@ -176,14 +176,22 @@ class Session(DocumentDesk):
         await self._put(input_id, Cancel(turn, reason, self._clock.now()), f"{turn}")
         return turn
 
-    async def signal(self, name: str, value: object = None, *, id: str | None = None) -> str:  # noqa: A002
+    async def signal(
+        self,
+        name: str,
+        value: object = None,
+        *,
+        failed: bool = False,
+        id: str | None = None,  # noqa: A002
+    ) -> str:
         """Tell whoever waits for `name`, now or later; each signal ends one wait. Returns its id.
 
-        A session keeps 1,000 that nobody has taken. One that comes beyond is refused: `follow` shows `input.refused`, with
-        its id as the name.
+        A session keeps 1,000 that nobody has taken. One that comes beyond is refused: `follow` shows `input.refused`,
+        with its id as the name.
 
         Args:
             value: JSON, which the wait returns.
+            failed: what is waited for came to nothing, and `value` says why: the wait ends as an error.
             id: the caller's own; the same id and content again is the same signal.
 
         Raises:
@@ -191,8 +199,8 @@ class Session(DocumentDesk):
             BadPayload: the value is not JSON.
         """
         input_id = id or new_id("signal")
-        content = canonical([name, value]).decode()
-        await self._put(input_id, Signal(name, value, self._clock.now()), content)
+        content = canonical([name, value, failed] if failed else [name, value]).decode()
+        await self._put(input_id, Signal(name, value, self._clock.now(), failed), content)
         return input_id
 
     async def decide(
@@ -345,11 +353,7 @@ class Turn:
         self.input = input_id
 
     async def follow(self) -> AsyncGenerator[Event]:
-        """What this turn shows, from its beginning to `turn.settled`.
-
-        Raises:
-            SessionFull: so many prompts wait that this one was refused.
-        """
+        """What this turn shows, up to `turn.settled`. Raises `SessionFull` if too many prompts wait to queue this one."""
         number = 0
         async with aclosing(self.session.follow(Cursor.behind(await self._before()))) as shown:
             async for event in shown:

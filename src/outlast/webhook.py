@@ -47,6 +47,8 @@ class Delivery:
     prompt: str = ""
     signal: str = ""
     value: Any = None
+    failed: bool = False
+    """Of a signal: what is waited for failed, and `value` says why."""
 
 
 Receive: TypeAlias = Callable[[Mapping[str, str], bytes, float], Delivery]
@@ -59,6 +61,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     prompt: str = ""
     signal: str = ""
     value: Any = None
+    failed: bool = False
 
 
 def signed(secret: str) -> Receive:
@@ -77,7 +80,7 @@ def signed(secret: str) -> Receive:
             said = msgspec.json.decode(body, type=_Body)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise BadInput(detail=f"The body is no delivery: {error}.") from None
-        return Delivery(headers[ID], said.session, said.prompt, said.signal, said.value)
+        return Delivery(headers[ID], said.session, said.prompt, said.signal, said.value, said.failed)
 
     return receive
 
@@ -136,5 +139,5 @@ async def _put(world: World, delivery: Delivery) -> str:
     session = await Session.find(world, delivery.session)
     input_id = f"hook-{delivery.id}"
     if delivery.signal:
-        return await session.signal(delivery.signal, delivery.value, id=input_id)
+        return await session.signal(delivery.signal, delivery.value, failed=delivery.failed, id=input_id)
     return (await session.send(delivery.prompt, id=input_id)).input

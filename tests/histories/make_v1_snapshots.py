@@ -1,8 +1,8 @@
 """Made `v1/extra-snapshots.json`: `python -m tests.histories.make_v1_snapshots DIRECTORY`.
 
 A long turn with snapshots in it, which leave settled calls and mirrored lines to parts: so many that their names stand
-in a node, and one that was cut. And a turn that was handed over while it waited. Kept to show where the file comes from;
-see `make_v1`.
+in a node, and one that was cut. A signal that failed, one that was refused, and a hand-over while all wait.
+Kept to show where the file comes from; see `make_v1`.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import msgspec
 from outlast.adapter import Agent
 from outlast.adapters.scripted import Scripted
 from outlast.clock import ManualClock
-from outlast.codec import Packer, encode_records
+from outlast.codec import Packer, encode_input, encode_records
 from outlast.engine.batch import Batcher
 from outlast.engine.load import load
 from outlast.engine.spacing import Spacing
@@ -27,8 +27,12 @@ from outlast.records import (
     AttemptOpened,
     CallIntent,
     CallOutcome,
+    InputRefused,
     Mirrored,
+    Payload,
     PromptQueued,
+    Signal,
+    SignalKept,
     TurnOpened,
 )
 from outlast.session import Session
@@ -38,6 +42,11 @@ from tests.histories.stored import History, summary
 
 SESSION = "extra-snapshots"
 CALLS = 20
+
+
+def value_of(packer: Packer) -> Payload:
+    """Why what was waited for failed."""
+    return packer.payload("the build is red", what="the reason")
 
 
 async def write(world: World) -> None:
@@ -65,7 +74,8 @@ async def write(world: World) -> None:
             records.append(CallOutcome(number + 1, 1, "ok", value, "main", at_s=4.0))
         await writer.write(*records)
     intent = CallIntent(CALLS + 1, 1, "main", 0, "wait", "signal", policy="safe", until_s=9.0, at_s=5.0)
-    await writer.write(intent)
+    await writer.write(intent, SignalKept("signal-1", "ci", value_of(packer), 5.0, failed=True))
+    await writer.write(InputRefused("signal-2", "ci", "so many wait", 5.0))
     await writer.write(CallOutcome(1, 1, "ok", prompt, "main", at_s=5.0))
     await writer.write(AttemptEnded(1, "handed_over", at_s=6.0, waits=True), release=True)
     await writer.close()
@@ -85,7 +95,8 @@ async def written() -> History:
         whole = [
             replace(commit, blobs={name: blobs[name] for name in commit.header.refs}) for commit in commits
         ]
-    return History.of(SESSION, whole, {})
+    failed = encode_input(Signal("ci", "the build is red", 1.0, failed=True))
+    return History.of(SESSION, whole, {"signal-1": failed})
 
 
 async def main(directory: Path) -> None:

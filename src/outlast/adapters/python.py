@@ -115,6 +115,7 @@ class IO(Place):
 
         Raises:
             NothingCame: the time was over first.
+            ToolError: the signal says that what was waited for failed; its `said` is why.
             BadInput: the name is longer than any signal's (`outlast.offers.SIGNAL_LIMIT`).
         """
         if len(signal) > SIGNAL_LIMIT:
@@ -122,6 +123,8 @@ class IO(Place):
                 detail=f"The name of a signal has up to {SIGNAL_LIMIT} characters, not {len(signal)}."
             )
         ended = await self._wait(WaitAsk("signal", {"signal": signal}, timeout_s))
+        if ended.status == "error":
+            raise ToolError(tool=f"the signal {signal!r}", status="error", said=result_text(ended.value))
         if ended.status != "ok":
             raise NothingCame(what=f"the signal {signal!r}", time=f"{timeout_s or 0.0:g} s")
         return ended.value

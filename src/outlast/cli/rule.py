@@ -32,10 +32,20 @@ _SAID = {"done": "done", "run_again": "run again", "failed": "failed", "allow": 
 @click.option(
     "--value", metavar="JSON", help="What the wait returns; `-` reads standard input. Default: null."
 )
+@click.option(
+    "--failed", is_flag=True, help="It failed: the wait ends as an error, with the value as the reason."
+)
 @click.option("--id", "input_id", help="Your own id: the same id and content again is the same signal.")
 @shared
 def signal(
-    session: str, name: str, value: str | None, input_id: str | None, world: str | None, json: bool
+    session: str,
+    name: str,
+    value: str | None,
+    input_id: str | None,
+    world: str | None,
+    *,
+    failed: bool,
+    json: bool,
 ) -> None:
     """Tell SESSION that NAME has happened: it ends one wait for that signal, now or later.
 
@@ -47,7 +57,7 @@ def signal(
         content = None if value is None else _strictly(given(value))
         async with setup.world() as opened:
             found = await Session.find(opened, session)
-            taken = await found.signal(name, content, id=input_id)
+            taken = await found.signal(name, content, failed=failed, id=input_id)
             await setup.wake(opened.tenant, session)
             waited = any(one.signal == name for one in await awaited_by(found, await found.state()))
             text = f"signalled {name} to {session} as {taken}"

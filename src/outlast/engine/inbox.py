@@ -175,7 +175,7 @@ class InboxReader:
                 ruled = [InputRefused(new.id, value.name, full, now_s)]
             case Signal():
                 payload = packer.payload(value.value, what="the signal's value")
-                ruled = [SignalKept(new.id, value.name, payload, now_s)]
+                ruled = [SignalKept(new.id, value.name, payload, now_s, value.failed)]
             case Report():
                 ruled = reported(self._writer.state, value, packer, now_s)
             case Schedule() | Unschedule():

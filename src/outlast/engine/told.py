@@ -53,7 +53,7 @@ class Told:
         return known
 
     async def _fetch(self, call: int) -> ToolResult:
-        """The result of a call; with it those of the calls behind it, which a loop that is walked again asks for next."""
+        """The result of a call; with it those of the calls behind it, which a loop that is walked again asks for."""
         at, calls = bisect_left(self._behind, call), self._context.turn.calls
         wanted = [calls[number].outcome for number in {call, *self._behind[at : at + TOGETHER]}]
         outcomes = [outcome for outcome in wanted if outcome is not None]

@@ -190,7 +190,8 @@ class Waits:
         """How the wait ends, if it does now: status, result, the input of the signal that it takes."""
         signal = signal_for(self._context.writer.state, self._context.turn, state)
         if signal is not None:
-            return "ok", await self._context.value(signal.value), signal.input
+            status = "error" if signal.failed else "ok"
+            return status, await self._context.value(signal.value), signal.input
         until_s = state.intent.until_s
         if until_s and self._context.clock.now() >= until_s:
             return ("ok", None, "") if is_sleep(state.intent) else ("interrupted", OVERDUE, "")

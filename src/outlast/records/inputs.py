@@ -38,6 +38,8 @@ class Signal(msgspec.Struct, frozen=True, tag="signal", tag_field="kind", omit_d
     name: str
     value: Any = None
     sent_at_s: float = 0.0
+    failed: bool = False
+    """What is waited for came to nothing, and `value` says why: the wait ends as an error."""
 
 
 class Decision(msgspec.Struct, frozen=True, tag="decision", tag_field="kind", omit_defaults=True):

@@ -214,6 +214,8 @@ class SignalKept(Record, frozen=True, tag="signal_kept"):
     name: str
     value: Payload
     at_s: float = 0.0
+    failed: bool = False
+    """The wait that takes it ends as an error."""
 
 
 class Decided(Record, frozen=True, tag="decided"):
