@@ -220,7 +220,8 @@ def _of_call(state: SessionState, record: CallRecord) -> None:
         case Decided():
             _open_call(state, record.call, record.turn).decided = record
             if record.ruling == "allow":
-                _turn(state, record.turn).allowed.append(record.call)
+                turn = _turn(state, record.turn)
+                (turn.allowed_for_turn if record.for_turn else turn.allowed).append(record.call)
 
 
 def _of_turn(state: SessionState, record: TurnRecord) -> None:
@@ -230,9 +231,9 @@ def _of_turn(state: SessionState, record: TurnRecord) -> None:
         case AttemptEnded():
             _attempt_ended(_turn(state, record.turn), record)
         case TurnParked():
-            _turn(state, record.turn).parked = record
+            _turn(state, record.turn).park(record)
         case TurnReleased():
-            _turn(state, record.turn).release(state.usage, record.at_s)
+            _turn(state, record.turn).release(record, state.usage)
         case TurnSettled():
             _turn_settled(state, record)
         case SteerTaken():
@@ -268,6 +269,8 @@ def _intent(state: SessionState, record: CallIntent) -> None:
     place = turn.ordinals.get(lane, 0)
     _check(state, record.call == state.next_call, f"call {record.call} is not the next")
     _check(state, record.ordinal == place, f"call {record.call} has ordinal {record.ordinal}, not {place}")
+    if record.compensates:  # a word to compensate is about one compensation: this
+        _open_call(state, record.compensates, record.turn).decided = None
     state.next_call += 1
     turn.ordinals[lane] = record.ordinal + 1
     turn.calls[record.call] = CallState(record, state.fence)
@@ -365,6 +368,7 @@ def _attempt_ended(turn: TurnState, record: AttemptEnded) -> None:
     turn.handed += record.why == "handed_over" and not (settled or record.waits)
     turn.refused += record.why == "provider"
     turn.lost += record.why == "failed"
+    turn.again_at_s = record.again_at_s
     if record.why != "failed":
         # The attempt was counted when it was opened, or it opened the turn; neither ending says anything against it.
         turn.fruitless -= 1

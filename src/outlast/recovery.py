@@ -8,7 +8,11 @@ Finished calls are not here: they are read back, never run. For each open call o
 * a tool call that was granted and not let go has not begun: it may run, whatever its policy; nor has one whose tool
   said that its last try had no effect;
 * else the stricter of its recorded policy and today's decides: `safe` runs again, `keyed` runs again under its key
-  while that is honoured, `verify` is asked about first, everything else is in doubt.
+  while that is honoured, `verify` is asked about first, everything else is in doubt;
+* a call in doubt whose tool names a compensation is compensated, at once or when a person says so. From the intent of
+  that on the call itself is never run nor asked about again, unless a person says so: the compensation is a call with
+  a policy of its own, and its end decides. Ended well, the call is settled with it; else it is in doubt as it was, and
+  is not compensated again but on a person's word.
 
 Calls that the harness itself runs can be run again only as far as the adapter is able to. The rest of a batch is
 answered with "not completed, call again" where a new call does no harm: it had not begun, or it is `safe`. A `keyed`
@@ -39,6 +43,12 @@ NEVER_BEGAN: Final = (
 DECIDED_AGAIN: Final = (
     "interrupted - not completed, call again. A person has looked: it had no effect, or may be repeated."
 )
+COMPENSATED: Final = (
+    "It is not known whether this call took effect: the process that ran it was lost after it had begun and before its "
+    "result was recorded. Therefore it was compensated: {name} ran as a call of its own and ended well{said}. Take "
+    "this call as not done; make it again only if it is still wanted."
+)
+NOT_COMPENSATED: Final = " It was to be compensated, but {name} ended as {status}{said}."
 CANCELLED: Final = "This call was cancelled before it began."
 CANCELLED_IN_DOUBT: Final = (
     "The turn was cancelled while this call ran. It may have taken effect, in full or in part. "
@@ -54,6 +64,8 @@ class Declared:
     on_doubt: OnDoubt = "tell"
     key_ttl_s: float = 0.0
     """How long the outside honours a key, from the intent on; 0 for ever."""
+    compensate: str = ""
+    """The name of its compensation, if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +96,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Ask the tool whether it took effect."""
+    """Ask the tool whether it took effect. Where it cannot tell, `doubt_of` says what follows."""
 
     call: int
     on_doubt: OnDoubt
+    compensate: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,21 @@ class Doubt:
 
     call: int
     on_doubt: OnDoubt
+    compensate: str = ""
+    """The compensation that a person may choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compensate:
+    """Make the call good by another, and settle it if that ends well. Else it is in doubt."""
+
+    call: int
+    on_doubt: OnDoubt
+    compensate: str
+    by: int = 0
+    """The compensation, if it was begun; 0 where its intent is still to be written."""
+    own: "Step | None" = None
+    """What to do about that first, if it is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +134,7 @@ class Interrupt:
     text: str
 
 
-Step: TypeAlias = AskAgain | Run | Verify | Doubt | Interrupt
+Step: TypeAlias = AskAgain | Run | Verify | Doubt | Interrupt | Compensate
 Declare: TypeAlias = Callable[[CallIntent], Declared | None]
 
 
@@ -127,7 +155,10 @@ def plan(turn: TurnState, declare: Declare, abilities: Abilities, now_s: float) 
     for call in turn.open_calls():
         if call.intent.kind in {"wait", "value"}:
             continue  # the loop comes to it again
-        step, otherwise = _step(call, declare, now_s)
+        if call.intent.compensates in turn.calls and turn.calls[call.intent.compensates].open:
+            continue  # it goes with the call that it compensates
+        made_good = _made_good(turn, call, declare, now_s)
+        step, otherwise = (made_good, made_good) if made_good is not None else _step(call, declare, now_s)
         if isinstance(step, Run) and _is_limited(call.intent):
             if call.intent.spawns and _acted(turn, call):
                 otherwise = Doubt(call.intent.call, "tell")
@@ -155,27 +186,87 @@ def _acted(turn: TurnState, call: CallState) -> bool:
     return any(one.intent.lane in lanes and one.intent.policy != "safe" and one.started for one in calls)
 
 
+def compensation_of(turn: TurnState, call: int) -> CallState | None:
+    """The newest compensation of a call that was begun."""
+    found = (one for one in reversed(turn.calls.values()) if one.intent.compensates == call)
+    return next(found, None)
+
+
+def doubt_of(call: int, on_doubt: OnDoubt, compensate: str) -> Doubt | Compensate:
+    """What follows where nobody can know, and nothing has been done about it."""
+    told = on_doubt == "tell" and compensate
+    return Compensate(call, on_doubt, compensate) if told else Doubt(call, on_doubt, compensate)
+
+
+def doubt_text(compensation: CallState | None, said: str = "", otherwise: str = IN_DOUBT) -> str:
+    """What the model reads of a call in doubt.
+
+    Args:
+        compensation: of that call, if one was begun.
+        said: how it ended, as the model reads it.
+        otherwise: what is said of a call that nothing was done about.
+    """
+    if compensation is None:
+        return otherwise
+    name, outcome = compensation.intent.name, compensation.outcome
+    so = f": {said}" if said else ""
+    if outcome is not None and outcome.status == "ok":
+        return COMPENSATED.format(name=name, said=so)
+    unended = "in_doubt" if compensation.begun else "cancelled"
+    status = unended if outcome is None else outcome.status
+    return otherwise + NOT_COMPENSATED.format(name=name, status=status.replace("_", " "), said=so)
+
+
 def _step(call: CallState, declare: Declare, now_s: float) -> tuple[Step, Step]:
     """What to do about one call, and what to do instead where it would have to run and cannot."""
     intent = call.intent
     if intent.kind == "model":
         ask = AskAgain(intent.call)
         return ask, ask
-    if call.decided is not None and call.decided.ruling == "run_again":
+    if _decided(call) == "run_again":
         return Run(intent.call, again=True), Interrupt(intent.call, DECIDED_AGAIN)
     if not call.begun:
         return Run(intent.call, again=False), Interrupt(intent.call, NEVER_BEGAN)
     declared = declare(intent) or Declared("never")
-    doubt = Doubt(intent.call, "ask" if "ask" in {intent.on_doubt, declared.on_doubt} else "tell")
+    on_doubt = _on_doubt(intent, declared)
+    doubt = doubt_of(intent.call, on_doubt, declared.compensate)
     match stricter(intent.policy, declared.policy):
         case "safe":
             return Run(intent.call, again=True), Interrupt(intent.call, NOT_COMPLETED)
         case "keyed" if _honoured(intent, declared, now_s):
             return Run(intent.call, again=True), doubt
         case "verify":
-            return Verify(intent.call, doubt.on_doubt), doubt
+            return Verify(intent.call, on_doubt, declared.compensate), doubt
         case _:
             return doubt, doubt
+
+
+def _made_good(turn: TurnState, call: CallState, declare: Declare, now_s: float) -> Step | None:
+    """What to do about a call that is compensated, or is to be by a person's word; None of any other."""
+    intent, compensation = call.intent, compensation_of(turn, call.intent.call)
+    if intent.kind != "tool" or _decided(call) == "run_again":
+        return None
+    declared = declare(intent) or Declared("never")
+    on_doubt = _on_doubt(intent, declared)
+    if _decided(call) == "compensate" and declared.compensate:
+        return Compensate(intent.call, on_doubt, declared.compensate)
+    if compensation is None:
+        return None
+    by, outcome = compensation.intent, compensation.outcome
+    if outcome is None:
+        own, _ = _step(compensation, declare, now_s)
+        return Compensate(intent.call, on_doubt, by.name, by.call, own)
+    if outcome.status == "ok":
+        return Compensate(intent.call, on_doubt, by.name, by.call)
+    return Doubt(intent.call, on_doubt, declared.compensate)
+
+
+def _decided(call: CallState) -> str:
+    return "" if call.decided is None else call.decided.ruling
+
+
+def _on_doubt(intent: CallIntent, declared: Declared) -> OnDoubt:
+    return "ask" if "ask" in {intent.on_doubt, declared.on_doubt} else "tell"
 
 
 def _honoured(intent: CallIntent, declared: Declared, now_s: float) -> bool:

@@ -210,6 +210,7 @@ class Session(DocumentDesk):
         value: object = None,
         *,
         by: str = "",
+        for_turn: bool = False,
         id: str | None = None,  # noqa: A002
     ) -> str:
         """Decide about a call that is in doubt, or answer a question. Returns the id of the decision.
@@ -217,13 +218,16 @@ class Session(DocumentDesk):
         It counts once: about a call that waits for no decision, or no more, it changes nothing.
 
         Args:
-            ruling: it is `done`, with this result · `run_again` · it `failed`, for this reason.
+            ruling: of a call in doubt: it is `done`, with this result · `run_again` · it `failed`, for this reason ·
+                `compensate` it. Of one that wants to be allowed: `allow` · `deny`.
             value: JSON, the result or the answer; with `failed` a text.
             by: who decided, for the log.
+            for_turn: with `allow`, the same call may also run again in this turn. Otherwise the word is about one call.
         """
         input_id = id or new_id("decide")
-        content = canonical([call, ruling, value]).decode()
-        await self._put(input_id, Decision(call, ruling, value, by, self._clock.now()), content)
+        content = canonical([call, ruling, value, *([for_turn] if for_turn else [])]).decode()
+        word = Decision(call, ruling, value, by, self._clock.now(), for_turn)
+        await self._put(input_id, word, content)
         return input_id
 
     async def retry(self, turn: int | None = None, *, by: str = "", id: str | None = None) -> int:  # noqa: A002

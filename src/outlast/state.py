@@ -23,6 +23,7 @@ from outlast.records import (
     SteerTaken,
     TurnContinued,
     TurnParked,
+    TurnReleased,
     TurnSettled,
     Usage,
     Verdict,
@@ -102,13 +103,14 @@ class FileState(msgspec.Struct):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Where a person released a turn: what it had used up by then counts no more."""
+    """Where a person let a turn go on whose budgets were whole again: what it had used up by then counts no more."""
 
     usage: Usage = Usage()
     earlier: Usage = Usage()
     """Of the session's turns before."""
     calls: int = 0
     at_s: float = 0.0
+    """Later by the time that the turn has been parked since."""
 
 
 class TurnState(msgspec.Struct):
@@ -132,7 +134,9 @@ class TurnState(msgspec.Struct):
     noticed: list[int] = []
     """Waits that somebody was told of, or is to be."""
     allowed: list[int] = []
-    """Calls that a person has allowed."""
+    """Calls that a person has allowed, each for itself."""
+    allowed_for_turn: list[int] = []
+    """Calls that a person has allowed, and with them the same call again in the turn."""
     ordinals: dict[str, int] = {}
     """Next ordinal by `kind/lane`."""
     steers: list[SteerTaken] = []
@@ -147,18 +151,8 @@ class TurnState(msgspec.Struct):
     """Calls from before that, which `calls` holds no more; `ordinals` and `usage` count them still."""
     talk: "TalkState | None" = None
     """Where these left the conversation of the loop."""
-
-    @property
-    def counted(self) -> int:
-        """Model and tool calls so far, by the numbers that each lane has reached."""
-        return sum(count for place, count in self.ordinals.items() if place.startswith(("model/", "tool/")))
-
-    def release(self, earlier: Usage, at_s: float) -> None:
-        """A person let it go on: its budgets are whole again."""
-        self.parked, self.fruitless, self.lost, self.refused, self.handed = None, 0, 0, 0, 0
-        self.mark = Mark(self.usage, earlier, self.counted, at_s)
-        for call in self.open_calls():
-            call.cuts = 0
+    again_at_s: float = 0.0
+    """Unix time before which no attempt goes on, since harness or provider have failed; 0 at once."""
 
     def begin_again(self, record: TurnContinued) -> None:
         """Its loop goes on from a state, and not from its calls so far.
@@ -183,6 +177,37 @@ class TurnState(msgspec.Struct):
 
     def open_calls(self) -> list[CallState]:
         return [call for call in self.calls.values() if call.outcome is None]
+
+    def count(self, before: int = 0) -> int:
+        """Its model and tool calls, those `before` a number only if that is given."""
+        if not before:  # by the numbers that each lane has reached, since it is asked before every call
+            return sum(made for place, made in self.ordinals.items() if place.startswith(("model/", "tool/")))
+        kinds = (call.intent.kind for number, call in self.calls.items() if number < before)
+        return sum(kind in {"model", "tool"} for kind in kinds)
+
+    def park(self, record: TurnParked) -> None:
+        """It waits for a person. What it is in doubt about is asked anew, whatever was decided before."""
+        self.parked, self.again_at_s = record, 0.0
+        for number in record.evidence.get("in_doubt", ()):
+            if number in self.calls:
+                self.calls[number].decided = None
+
+    def release(self, record: TurnReleased, earlier: Usage) -> None:
+        """A person has looked at it: it may fail as often as at first.
+
+        Args:
+            earlier: of the session's turns before.
+        """
+        since_s = 0.0 if self.parked is None else self.parked.at_s
+        self.parked, self.fruitless, self.lost, self.refused, self.again_at_s = None, 0, 0, 0, 0.0
+        self.handed = 0
+        for call in self.open_calls():
+            call.cuts = 0
+        if record.renews:
+            self.mark = Mark(self.usage, earlier, self.count(), record.at_s)
+        elif since_s:
+            at_s = (self.mark.at_s or self.at_s) + max(0.0, record.at_s - since_s)
+            self.mark = msgspec.structs.replace(self.mark, at_s=at_s)
 
 
 class TalkState(msgspec.Struct):
@@ -285,7 +310,7 @@ def talk_of(turn: TurnState) -> TalkState | None:
     tools: list[CallState] = []
     for call in reversed(turn.calls.values()):
         intent, outcome = call.intent, call.outcome
-        if intent.kind == "tool" and not intent.harness_id:
+        if intent.kind == "tool" and not (intent.harness_id or intent.compensates):
             tools.append(call)
         if outcome is None or outcome.status != "ok" or (intent.kind, intent.lane) != ("model", "main"):
             continue

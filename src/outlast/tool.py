@@ -76,6 +76,11 @@ class ToolIO(Protocol):
         ...
 
     @property
+    def compensates(self) -> str:
+        """Of a compensation: the `key` that the call had which it makes good; empty for any other call."""
+        ...
+
+    @property
     def session(self) -> str:
         """Id of the session."""
         ...
@@ -129,6 +134,8 @@ class Tool:
     retries: int = 0
     """How often a call is tried once more when a try raised `TryAgain`."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    compensate: "Tool | None" = None
+    """What makes a call good of which nobody knows whether it took effect."""
 
     async def call(self, io: ToolIO, arguments: Mapping[str, Any]) -> object:
         """Run it. Raises whatever the function raises, `ToolFailed` for arguments that do not fit."""
@@ -153,6 +160,11 @@ class Tool:
         except (msgspec.ValidationError, TypeError):  # they do not fit, and it is not called with them
             return arguments
 
+    def undone_with(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of the arguments of a call of this tool those that its compensation takes."""
+        taken = () if self.compensate is None else self.compensate.arguments.__struct_fields__
+        return {name: value for name, value in self.given(arguments).items() if name in taken}
+
     def _convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
             fitting = msgspec.convert(arguments, self.arguments, str_keys=True)
@@ -173,6 +185,7 @@ def tool(
     timeout_s: float = 600.0,
     retries: int = 0,
     name: str | None = None,
+    compensate: Tool | None = None,
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(  # noqa: PLR0913 - each keyword is a promise of its own
     function: ToolFunction | None = None,
@@ -185,6 +198,7 @@ def tool(  # noqa: PLR0913 - each keyword is a promise of its own
     timeout_s: float = 600.0,
     retries: int = 0,
     name: str | None = None,
+    compensate: Tool | None = None,
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Make a tool of an asynchronous function `(io, typed arguments …) -> JSON`.
 
@@ -203,6 +217,10 @@ def tool(  # noqa: PLR0913 - each keyword is a promise of its own
         retries: how often a call is tried once more when it raised `TryAgain`, after a pause that grows from half a
             second to a minute. No other exception is tried again.
         name: what the model calls it, by default the function's name.
+        compensate: a tool, made by `tool` with a policy of its own, that makes good a call in doubt: it takes arguments
+            of the same names, all or some. With `on_doubt="tell"` it runs at once and the model is told so; with `ask`
+            a person may choose it. It need not be among the agent's tools. Where it does not end well the call is in
+            doubt as it was.
 
     Raises:
         BadTool: it is not asynchronous, lacks `io` or annotations, or what it promises does not fit together.
@@ -225,6 +243,7 @@ def tool(  # noqa: PLR0913 - each keyword is a promise of its own
                 key_ttl_s=key_ttl_s,
                 timeout_s=timeout_s,
                 retries=retries,
+                compensate=compensate,
             )
         )
 
@@ -269,7 +288,31 @@ def _sound(made: Tool) -> Tool:
         raise BadTool(tool=made.name, reason=f"retries={made.retries!r} is no number of times")
     if made.verify is not None:
         _check_verify(made, made.verify)
+    if made.compensate is not None:
+        _check_compensation(made, made.compensate)
     return made
+
+
+def _check_compensation(made: Tool, other: Tool) -> None:
+    if not isinstance(other, Tool):  # pyright: ignore[reportUnnecessaryIsInstance] - users' code
+        raise BadTool(
+            tool=made.name, reason="compensate= must be a tool: decorate that function with @tool too"
+        )
+    if made.policy == "safe":
+        raise BadTool(
+            tool=made.name, reason="compensate= does not go with replay='safe': it is never in doubt"
+        )
+    if other.compensate is not None:
+        reason = (
+            f"its compensation {other.name} has one of its own: verify= or on_doubt='ask' may settle that"
+        )
+        raise BadTool(tool=made.name, reason=reason)
+    takes, needs = (msgspec.structs.fields(one.arguments) for one in (made, other))
+    given = {one.name for one in takes}
+    lacking = [one.name for one in needs if one.required and one.name not in given]
+    if lacking:
+        reason = f"its compensation {other.name} needs {', '.join(lacking)}, which it does not take itself"
+        raise BadTool(tool=made.name, reason=reason)
 
 
 def _check_verify(made: Tool, verify: VerifyFunction) -> None:

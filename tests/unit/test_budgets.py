@@ -6,14 +6,18 @@ from typing import Any
 import pytest
 
 from outlast.adapter import Agent, Budget
+from outlast.adapters.assistant import Assistant
 from outlast.adapters.python import IO, Loop
-from outlast.adapters.scripted import Scripted
+from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.clock import ManualClock
+from outlast.errors import ModelCallFailed
+from outlast.model import Answer, Request, Show, quiet
 from outlast.session import Session
 from outlast.tool import ToolIO, tool
 from outlast.world import World
 from outlast.worlds.memory import MemoryStore, open_memory
-from tests.unit.engine_desk import Desk, opened, say
+from tests.unit.engine_desk import Desk, call, opened, say
+from tests.unit.listed_model import Listed, says
 
 
 @pytest.fixture
@@ -105,3 +109,63 @@ async def test_what_the_log_has_costs_nothing_again(world: World, clock: ManualC
     await session.retry()
     await Desk(world, clock).work(richer)
     assert (await session.result(1)).usage.cost_usd == pytest.approx(0.06)
+
+
+async def test_the_calls_of_an_answer_beyond_the_limit_do_not_begin(world: World, clock: ManualClock) -> None:
+    """Those that a harness runs itself, and those that the worker runs for it."""
+    ran: list[object] = []
+
+    async def act(arguments: object) -> str:
+        ran.append(arguments)
+        return "done"
+
+    @tool(replay="safe")
+    async def look(io: ToolIO) -> str:
+        """Look."""
+        ran.append("look")
+        return "seen"
+
+    script = [say("I begin", call("Bash", at=1), call("look"), call("Bash", at=2)), say("so be it")]
+    adapter = Scripted(script=script, built_ins={"Bash": BuiltIn(act, "never")})
+    agent = Agent("tester", adapter, tools=[look], budget=Budget(turn_calls=3))
+    session = await opened(world, agent)
+    await Desk(world, clock).work(agent)
+    assert ran == [{"at": 1}, "look"]
+    assert (await parked(session))["limit"] == "turn_calls"
+    await session.retry()
+    await Desk(world, clock).work(agent)
+    assert ran == [{"at": 1}, "look", {"at": 2}]
+    assert (await session.result(1)).status == "done"
+
+
+async def test_no_input_cuts_short_the_pause_that_a_provider_asked_for(
+    world: World, clock: ManualClock
+) -> None:
+    asked: list[float] = []
+
+    class Tired(Listed):
+        async def ask(self, request: Request, show: Show = quiet) -> Answer:
+            asked.append(clock.now())
+            if len(asked) == 1:
+                later = ModelCallFailed(status=429, reason="later")
+                later.retry_after_s = 3600.0
+                raise later
+            return await super().ask(request, show)
+
+    agent = Agent("tester", Assistant(Tired(says("hello")), "Talk."), budget=Budget(turn_usd=1.0))
+    session = await opened(world, agent)
+    await Desk(world, clock).work(agent)
+    before = (await session.state()).turn
+    for number in range(3):
+        await session.signal("anything", number)
+        await Desk(world, clock, name=f"worker-{number}").work(agent)
+    assert len(asked) == 1
+    state = await session.state()
+    assert state.turn is not None
+    assert before is not None
+    counts = [(turn.fruitless, turn.lost, turn.refused) for turn in (before, state.turn)]
+    assert counts[0] == counts[1], "an attempt that only went on to wait counts for nothing"
+    clock.turn(3601.0)
+    await Desk(world, clock).work(agent)
+    assert asked[1] - asked[0] >= 3600.0
+    assert (await session.result(1)).status == "done"

@@ -1,13 +1,14 @@
 import pytest
 
 from outlast.fold import CallState, TurnState
-from outlast.records import CallIntent, Payload
-from outlast.records.kinds import Policy
+from outlast.records import CallIntent, CallOutcome, Decided, Payload
+from outlast.records.kinds import OutcomeStatus, Policy
 from outlast.recovery import (
     NEVER_BEGAN,
     NOT_COMPLETED,
     Abilities,
     AskAgain,
+    Compensate,
     Declared,
     Doubt,
     Interrupt,
@@ -160,3 +161,40 @@ def test_what_the_worker_runs_itself_is_no_matter_of_the_harness() -> None:
     assert _steps(CallState(_tool(policy="safe"), 1), today=Declared("safe"), can=Abilities("none")) == [
         Run(1, again=True)
     ]
+
+
+class TestCompensations:
+    """A call in doubt that another makes good."""
+
+    today = Declared("never", compensate="undo")
+
+    def _undo(self, policy: Policy = "never", **more: object) -> CallState:
+        intent = CallIntent(2, 1, "undo1", 0, "tool", "undo", policy=policy, granted=True, compensates=1)
+        return CallState(intent, BEGAN, **more)  # pyright: ignore[reportArgumentType] - fields of the struct
+
+    def _both(self, undo: CallState, today: Declared | None = None) -> list[Step]:
+        turn, declared = _turn(CallState(_tool(), BEGAN), undo), today or self.today
+        return list(plan(turn, lambda one: declared if one.call == 1 else Declared("never"), ALL, 0.0))
+
+    def test_it_runs_at_once_where_nobody_is_to_be_asked(self) -> None:
+        assert _steps(CallState(_tool(), BEGAN), today=self.today) == [Compensate(1, "tell", "undo")]
+
+    def test_a_person_may_choose_it(self) -> None:
+        today = Declared("never", "ask", compensate="undo")
+        assert _steps(CallState(_tool(), BEGAN), today=today) == [Doubt(1, "ask", "undo")]
+        said = Decided(1, 1, "compensate", "in-2")
+        assert _steps(CallState(_tool(), BEGAN, decided=said), today=today) == [Compensate(1, "ask", "undo")]
+
+    def test_once_begun_it_is_recovered_by_its_own_policy_and_the_call_never_runs_again(self) -> None:
+        asked = Declared("verify", compensate="undo")
+        assert self._both(self._undo(), asked) == [Compensate(1, "tell", "undo", 2, Run(2, again=False))]
+        begun = self._undo(started=BEGAN)
+        assert self._both(begun) == [Compensate(1, "tell", "undo", 2, Doubt(2, "tell"))]
+
+    @pytest.mark.parametrize("status", ["error", "in_doubt"])
+    def test_one_that_did_not_end_well_leaves_the_doubt_and_is_not_made_again(
+        self, status: OutcomeStatus
+    ) -> None:
+        ended = self._undo(outcome=CallOutcome(2, 1, status))
+        assert self._both(ended) == [Doubt(1, "tell", "undo")]
+        assert self._both(self._undo(outcome=CallOutcome(2, 1, "ok"))) == [Compensate(1, "tell", "undo", 2)]

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.adapter import Agent
+from outlast.adapter import Agent, Budget
 from outlast.adapters.python import IO, Loop
 from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.clock import SystemClock
 from outlast.errors import BadInput, ToolError
 from outlast.gate import Point
-from outlast.records import CallStarted
+from outlast.offers import ASK, WAIT
+from outlast.records import CallStarted, TurnReleased
 from outlast.rules import STRICTNESS, Rule, allow, ask, deny, judge
 from outlast.testing.faults import Spot
 from outlast.tool import Tool, ToolIO, tool
@@ -184,3 +185,37 @@ async def test_a_harness_waits_for_a_word_before_it_runs_a_built_in(world: World
     await Desk(world).work(agent)
     assert (await session.result(1)).value == ["I push", "done", "it is pushed"]
     assert ran == [{"command": "git push"}]
+
+
+def pays_twice(shop: Shop) -> Agent:
+    async def run(io: IO, prompt: str) -> object:
+        return [await io.tool("pay", cents=5), await io.tool("pay", cents=5)]
+
+    return Agent("tester", Loop(run), tools=shop.tools(), rules=[ask("pay")], budget=Budget(turn_usd=1.0))
+
+
+@pytest.mark.parametrize("for_turn", [False, True])
+async def test_a_word_is_about_one_call_unless_it_is_for_the_turn(world: World, for_turn: bool) -> None:  # noqa: FBT001 - a case
+    shop = Shop()
+    agent = pays_twice(shop)
+    session = await opened(world, agent)
+    await Desk(world).work(agent)
+    await session.decide(1, "allow", for_turn=for_turn)
+    await Desk(world).work(agent)
+    assert shop.paid == {5: 2 if for_turn else 1}
+    assert (await session.head()).turn_open is not for_turn
+    (released,) = [record for record in await records(world) if isinstance(record, TurnReleased)]
+    assert not released.renews, "a word about a call renews no budget"
+
+
+@pytest.mark.parametrize("name", [ASK, WAIT])
+async def test_rules_stand_before_what_outlast_itself_offers(world: World, name: str) -> None:
+    arguments = {ASK: {"question": "May I?"}, WAIT: {"signal": "ci"}}[name]
+    script = [say("I wait", {"do": "tool", "name": name, "arguments": arguments}), say("so be it")]
+    agent = Agent("tester", Scripted(script=script), rules=[deny("outlast_*", why="go on")])
+    session = await opened(world, agent)
+    clock = SystemClock()
+    await life(world, clock, agent, "w-1", death=Spot(Point.OUTCOME_QUEUED, "safe"))
+    await life(world, clock, agent, "w-2", dead="w-1")
+    said = (await session.result(1)).value
+    assert "not allowed: go on" in str(said[1])

@@ -256,6 +256,13 @@ async def _ask_other(io: ToolIO, order: str) -> Verdict:
     return Done(order)
 
 
+async def _other(io: ToolIO, order: str) -> None: ...
+
+
+@tool
+async def _undo(io: ToolIO, item: str, why: str = "") -> None: ...
+
+
 def _ask_sync(io: ToolIO, item: str) -> Verdict:
     return Done(item)
 
@@ -297,6 +304,10 @@ def test_a_function_that_can_be_no_tool_is_refused_where_it_is_defined(function:
         ({"name": "größe"}, "its name must be"),
         ({"name": "x" * 49}, "its name must be"),
         ({"name": "9lives"}, "its name must be"),
+        ({"compensate": _ask}, "compensate= must be a tool"),
+        ({"compensate": _undo, "replay": "safe"}, "does not go with replay='safe'"),
+        ({"compensate": tool(compensate=_undo)(_good)}, "_good has one of its own"),
+        ({"compensate": tool(_other)}, "_other needs order, which it does not take itself"),
     ],
 )
 def test_a_promise_that_cannot_be_kept_is_refused(promise: dict[str, Any], reason: str) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from outlast.cli.text import arguments_text, moment, plain, short
-from outlast.engine.rulings import asked_about, in_doubt, is_question
+from outlast.engine.rulings import asked_about, compensation_offered, in_doubt, is_question
 from outlast.fold import CallState, SessionState, TurnState
+from outlast.recovery import compensation_of
 from outlast.session import Session
 
 What: TypeAlias = Literal["decision", "answer", "signal", "time", "child", "person"]
@@ -43,7 +44,7 @@ async def awaited_by(session: Session, state: SessionState) -> list[Awaited]:
         return []
     waits = [call for call in turn.open_calls() if call.intent.kind == "wait"]
     found = [_parked(session.id, turn)] if turn.parked is not None and turn.parked.why != "decision" else []
-    found += [_doubt(session.id, call) for call in in_doubt(turn)]
+    found += [_doubt(session.id, turn, call) for call in in_doubt(turn)]
     found += [_asked(session.id, turn, call) for call in asked_about(turn)]
     for call in sorted(waits, key=is_question, reverse=True):
         intent = call.intent
@@ -58,11 +59,22 @@ def _parked(session: str, turn: TurnState) -> Awaited:
     return Awaited("person", text, (f"outlast retry {session}", f"outlast cancel {session}"))
 
 
-def _doubt(session: str, call: CallState) -> Awaited:
+def _doubt(session: str, turn: TurnState, call: CallState) -> Awaited:
     intent = call.intent
     name = f"{short(intent.name, 40)} {arguments_text(intent.arguments)}".strip()
     text = f"call {intent.call} is in doubt, it may have run: {name}"
-    return Awaited("decision", text, decisions(session, intent.call), intent.call)
+    if intent.compensates:
+        text += f" (it compensates call {intent.compensates})"
+    offered, tried = compensation_offered(turn, call), compensation_of(turn, intent.call)
+    if tried is not None and tried.outcome is not None:
+        status = tried.outcome.status.replace("_", " ")
+        text += f" (its compensation, call {tried.intent.call}, ended as {status})"
+    elif offered:
+        text += f" (it can be compensated by {short(offered, 40)})"
+    commands = decisions(session, intent.call)
+    if offered:
+        commands.append(f"outlast decide {session} {intent.call} --compensate")
+    return Awaited("decision", text, commands, intent.call)
 
 
 def _asked(session: str, turn: TurnState, call: CallState) -> Awaited:
@@ -77,7 +89,7 @@ def _asked(session: str, turn: TurnState, call: CallState) -> Awaited:
 def permissions(session: str, call: int) -> list[str]:
     """The ways to decide about a call that a rule wants asked about."""
     begun = f"outlast decide {session} {call}"
-    return [f"{begun} --allow", f"{begun} --deny {WHY}"]
+    return [f"{begun} --allow", f"{begun} --deny {WHY}", f"{begun} --allow --for-turn"]
 
 
 def decisions(session: str, call: int) -> list[str]:

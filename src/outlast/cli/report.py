@@ -161,7 +161,8 @@ def call_line(call: CallState) -> str:
         return (line + (tokens(call.spent) if call.spent != Usage() else "")).rstrip()
     verdict = "" if call.verdict is None else f"  verify said {call.verdict.verdict.replace('_', ' ')}"
     child = f"{intent.child}  " if intent.child else ""
-    return f"{line}{intent.policy:6}  {child}{arguments_text(intent.arguments)}{verdict}".rstrip()
+    undone = f"  compensates call {intent.compensates}" if intent.compensates else ""
+    return f"{line}{intent.policy:6}  {child}{arguments_text(intent.arguments)}{verdict}{undone}".rstrip()
 
 
 def record_line(seq: int, index: int, fence: int, record: AnyRecord) -> str:

@@ -16,9 +16,17 @@ from outlast.errors import BadInput, InputConflict, NotFound, Refused, TurnUnkno
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.records import Retry
 from outlast.records.kinds import Ruling
+from outlast.recovery import compensation_of
 from outlast.session import Session
 
-_SAID = {"done": "done", "run_again": "run again", "failed": "failed", "allow": "allowed", "deny": "denied"}
+_SAID = {
+    "done": "done",
+    "run_again": "run again",
+    "failed": "failed",
+    "allow": "allowed",
+    "deny": "denied",
+    "compensate": "to be compensated",
+}
 
 
 @click.command(
@@ -79,10 +87,14 @@ class Word:
     failed: str | None
     allow: bool
     deny: str | None
+    compensate: bool
+    for_turn: bool
     by: str
 
     @property
     def ruling(self) -> Ruling:
+        if self.compensate:
+            return "compensate"
         if self.allow or self.deny is not None:
             return "allow" if self.allow else "deny"
         return "run_again" if self.run_again else "done" if self.failed is None else "failed"
@@ -90,9 +102,14 @@ class Word:
     def check(self) -> None:
         """Raises BadInput: it says nothing, or more than one thing."""
         texts = (self.done, self.answer, self.failed, self.deny)
-        if sum([self.run_again, self.allow, *(text is not None for text in texts)]) != 1:
-            ways = "--done VALUE, --answer VALUE, --run-again, --failed TEXT, --allow, --deny TEXT"
+        flags = (self.run_again, self.allow, self.compensate)
+        if sum([*flags, *(text is not None for text in texts)]) != 1:
+            ways = (
+                "--done VALUE, --answer VALUE, --run-again, --failed TEXT, --compensate, --allow, --deny TEXT"
+            )
             raise BadInput(detail=f"Say one of {ways}.")
+        if self.for_turn and not self.allow:
+            raise BadInput(detail="--for-turn goes with --allow.")
 
 
 @click.command(
@@ -108,7 +125,9 @@ class Word:
 @click.option("--answer", metavar="VALUE", help="VALUE is the answer to its question, JSON or text.")
 @click.option("--run-again", is_flag=True, help="It has not happened: run it.")
 @click.option("--failed", metavar="TEXT", help="It counts as failed, or is not answered, for this reason.")
-@click.option("--allow", is_flag=True, help="It may run, and in this turn the same call again.")
+@click.option("--compensate", is_flag=True, help="Make it good: run the compensation that its tool names.")
+@click.option("--allow", is_flag=True, help="It may run: this call, and no other like it.")
+@click.option("--for-turn", is_flag=True, help="With --allow: the same call may also run again in this turn.")
 @click.option("--deny", metavar="TEXT", help="It must not run, for this reason, which the model reads.")
 @click.option("--by", default="", help="Who decided, for the log.")
 @click.option("--id", "input_id", help="Your own id: the same id and content again is the same decision.")
@@ -120,7 +139,9 @@ def decide(
     answer: str | None,
     run_again: bool,
     failed: str | None,
+    compensate: bool,
     allow: bool,
+    for_turn: bool,
     deny: str | None,
     by: str,
     input_id: str | None,
@@ -133,7 +154,7 @@ def decide(
     else is taken as text; `-` reads standard input. A worker carries the decision out: some `outlast work` that runs
     already, or the next one.
     """
-    word = Word(done, answer, run_again, failed, allow, deny, by)
+    word = Word(done, answer, run_again, failed, allow, deny, compensate, for_turn, by)
 
     async def body(setup: Setup) -> None:
         word.check()
@@ -156,19 +177,24 @@ async def _decide(session: Session, call: int, word: Word, input_id: str | None)
     value = _value(word, [choice for one in awaited if one.call == call for choice in one.choices])
     if input_id is not None and await session.world.find_input(session.id, input_id) is not None:
         # What was accepted once is what it was, whatever has become of the call since.
-        return await session.decide(call, word.ruling, value, by=word.by, id=input_id)
+        return await _put(session, call, word, value, input_id)
     if found is None or state.turn is None or found not in undecided(state.turn):
         raise _not_asked(session.id, state, call, awaited)
     _check_fits(state.turn, found, word)
     # One id for each time that it is in doubt: of decisions that are given at once, the World takes one.
-    own_id = input_id or f"decide-{call}-{found.started}"
+    tried = compensation_of(state.turn, call)
+    own_id = input_id or f"decide-{call}-{found.started}{'' if tried is None else f'-{tried.intent.call}'}"
     try:
-        return await session.decide(call, word.ruling, value, by=word.by, id=own_id)
+        return await _put(session, call, word, value, own_id)
     except InputConflict:
         if input_id is not None:
             raise
         text = f"Another decision about call {call} of {session.id} was given first. It counts, this one does not."
         raise Refused(detail=text) from None
+
+
+async def _put(session: Session, call: int, word: Word, value: object, input_id: str) -> str:
+    return await session.decide(call, word.ruling, value, by=word.by, for_turn=word.for_turn, id=input_id)
 
 
 def _not_asked(
@@ -203,6 +229,7 @@ _WAYS: Final[Mapping[Ruling, str]] = {
     "done": "--done RESULT",
     "run_again": "--run-again",
     "failed": "--failed TEXT",
+    "compensate": "--compensate",
     "allow": "--allow",
     "deny": "--deny TEXT",
 }

@@ -160,7 +160,7 @@ class EngineAttempt:
 
     async def outcome(self, call: int) -> ToolResult:
         (found,) = [turn.calls[call] for turn in self._turns() if call in turn.calls]
-        return await self.calls.outcome(found)
+        return await self.calls.told.of(found)
 
     async def answers(self) -> Mapping[int, Mapping[str, Any]]:
         return {

@@ -29,19 +29,27 @@ def cut_off(call: CallState, fence: int) -> bool:
     return intent.kind in {"model", "tool"} and max(call.opened, call.started) == fence
 
 
-def overspent(state: SessionState, turn: TurnState, budget: Budget, now_s: float) -> dict[str, Any] | None:
-    """The limit that a turn has reached, as evidence; None while it is within all of them."""
+def overspent(
+    state: SessionState, turn: TurnState, budget: Budget, now_s: float, call: int = 0
+) -> dict[str, Any] | None:
+    """The limit that a turn has reached, as evidence; None while it is within all of them.
+
+    Args:
+        call: the one that is to begin, if it is counted already.
+    """
     mark, whole = turn.mark, state.usage + turn.usage
     spent: dict[str, tuple[float, float | None]] = {
         "turn_usd": (turn.usage.cost_usd - mark.usage.cost_usd, budget.turn_usd),
         "turn_tokens": (tokens(turn.usage) - tokens(mark.usage), budget.turn_tokens),
-        "turn_calls": (turn.counted - mark.calls, budget.turn_calls),
+        "turn_calls": (turn.count() - mark.calls, budget.turn_calls),
         "turn_s": (now_s - (mark.at_s or turn.at_s), budget.turn_s),
         "session_usd": (whole.cost_usd - mark.earlier.cost_usd - mark.usage.cost_usd, budget.session_usd),
         "session_tokens": (tokens(whole) - tokens(mark.earlier) - tokens(mark.usage), budget.session_tokens),
     }
     for name, (used, limit) in spent.items():
         if limit is not None and used >= limit:
+            if name == "turn_calls" and call and turn.count(before=call) - mark.calls < limit:
+                continue  # those beyond the limit come after it
             return {"limit": name, "used": round(used, 6), "of": limit}
     return None
 

@@ -102,6 +102,7 @@ class AttemptCalls(LoopCalls):
         denied = await self._permits.refusal(state, arguments)
         if denied is not None:
             return Deny(result_text((await self._deny(state, denied)).value), settled=True)
+        await context.afford(intent.call)
         await context.room(None)
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
         # Last of all: it may have been let go meanwhile, or the attempt is ending.
@@ -117,17 +118,10 @@ class AttemptCalls(LoopCalls):
         if self._context.stopping is not None:
             return Deny(ENDING.format(why=self._context.stopping))
         if state.outcome is not None:
-            return Deny(result_text((await self._told.of(state)).value), settled=True)
-        refusal = self._refusal(state)
-        return None if refusal is None else Deny(refusal)
-
-    def _refusal(self, state: CallState) -> str | None:
-        fence = self._context.writer.lease.fence
-        if state.started == fence:
-            return RUNNING
-        if state.started and state.intent.call not in self.may_run:
-            return NOT_GRANTED
-        return None
+            return Deny(result_text((await self.told.of(state)).value), settled=True)
+        if state.started == self._context.writer.lease.fence:
+            return Deny(RUNNING)
+        return Deny(NOT_GRANTED) if state.started and state.intent.call not in self.may_run else None
 
     async def _start(self, state: CallState) -> None:
         """Write that the call may begin; wait for it unless the call is `safe`."""
@@ -151,7 +145,8 @@ class AttemptCalls(LoopCalls):
         if harness_id:
             state = self.index.of_harness(harness_id)
             if state is not None and state.intent.kind == "wait":
-                return await self.waits.hold(state)
+                denied = await self._permits.refusal(state) if state.open else None
+                return await (self.waits.hold(state) if denied is None else self._deny(state, denied))
             return ToolResult("error", NOT_GRANTED) if state is None else await self.finish(state)
         state = await self._walk.step(lane, "tool", name, dict(arguments))
         if state is not None:
@@ -160,8 +155,17 @@ class AttemptCalls(LoopCalls):
         if self._permits.wants(name, arguments):
             return await self.finish(await self._intend(name, arguments, lane, granted=True))
         # Before the intent: one that is written and held back could not be told from one that ran.
-        await self._context.room(self._needs_s(name))
+        await self._context.room_for(self._context.tools.get(name))
         return await self._begin(await self._intend(name, arguments, lane))
+
+    async def hold_on(self) -> bool:
+        """`Waits.hold_on`, once what a rule has against the harness's waits is settled."""
+        for state in self._context.turn.open_calls():
+            if state.intent.kind == "wait" and state.intent.harness_id:
+                denied = await self._permits.refusal(state)
+                if denied is not None:
+                    await self._deny(state, denied)
+        return await self.waits.hold_on()
 
     async def finish(self, state: CallState) -> ToolResult:
         """The result of a call of the worker's: from the log, of the run that is under way, or of one begun now.
@@ -176,23 +180,20 @@ class AttemptCalls(LoopCalls):
         denied = await self._permits.refusal(state)
         if denied is not None:
             return await self._deny(state, denied)
-        await self._context.room(self._needs_s(state.intent.name))
+        if not (state.begun or state.intent.compensates):
+            await self._context.afford(state.intent.call)
+        await self._context.room_for(self._context.tool_of(state.intent))
         return await self._begin(state)
 
     async def _settled(self, state: CallState) -> ToolResult:
         """How a call ended that does not run. Durable."""
         await self._context.writer.flush()
         self._context.check()
-        return await self._told.of(state)
+        return await self.told.of(state)
 
     async def _deny(self, state: CallState, denied: ToolResult) -> ToolResult:
         """End a call that may not begin, unless somebody did meanwhile."""
         return await (self._settled(state) if state.outcome is not None else self.settle(state, denied))
-
-    def _needs_s(self, name: str) -> float:
-        """Seconds that a call of a tool may take."""
-        tool = self._context.tools.get(name)
-        return 0.0 if tool is None else tool.timeout_s
 
     async def _begin(self, state: CallState) -> ToolResult:
         """The result of a call that is begun now, or was meanwhile."""
@@ -265,7 +266,7 @@ class AttemptCalls(LoopCalls):
     async def run(self, state: CallState) -> ToolResult:
         """Run a call of the worker's, whose intent is written, to its outcome. Durable."""
         context, intent = self._context, state.intent
-        tool = context.tools.get(intent.name)
+        tool = context.tool_of(intent)
         if tool is None:
             result = ToolResult("error", GONE.format(name=intent.name))
             return await self.settle(state, result)
@@ -302,7 +303,7 @@ class AttemptCalls(LoopCalls):
         while (left_s := due_s - context.clock.elapsed()) > 0:  # noqa: ASYNC110 - a clock that is turned tells nobody
             await asyncio.sleep(min(LOOK_S, left_s))
         with self._running.pausing(intent.call):
-            await context.room(self._needs_s(intent.name))
+            await context.room_for(context.tool_of(intent))
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
         self._may_begin()
         await self._start(state)
@@ -311,7 +312,7 @@ class AttemptCalls(LoopCalls):
     def io(self, state: CallState, docs: CallDocs) -> CallIO:
         """What the tool of this call is given."""
         context, call = self._context, state.intent.call
-        known = state.intent.key
+        known, undone = state.intent.key, state.intent.compensates
         fence = context.writer.lease.fence
         return CallIO(
             lambda: known or context.key_of(call),
@@ -321,6 +322,7 @@ class AttemptCalls(LoopCalls):
             fence,
             lambda text: self.show(call, "output", text),
             docs,
+            (context.turn.calls[undone].intent.key or context.key_of(undone)) if undone else "",
         )
 
     # outcomes
@@ -332,26 +334,18 @@ class AttemptCalls(LoopCalls):
         result, edits = await context.documents.with_outcome(intent, result, docs, packer)
         outcome = outcome_of(intent, result, packer, context.clock.now())
         landed = context.append(*edits, outcome, packer=packer)
-        self._told.note(intent, result)
+        self.told.note(intent, result)
         await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
         await context.writer.durable(landed)
         await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy=intent.policy)
         asyncio.get_running_loop().call_soon(context.eased)
         return result
 
-    async def outcome(self, state: CallState) -> ToolResult:
-        """How a settled call ended."""
-        return await self._told.of(state)
-
-    async def recall(self) -> None:
-        """Read the results of all settled tool calls, and what earlier turns were told."""
-        await self._told.recall()
-
     def result_of(self, harness_id: str) -> ToolResult | None:
-        return self._told.find(harness_id)
+        return self.told.find(harness_id)
 
     def correct(self, harness_id: str, result: ToolResult) -> None:
-        self._told.correct(harness_id, result)
+        self.told.correct(harness_id, result)
 
     def intent_of(self, harness_id: str) -> CallIntent | None:
         state = self.index.of_harness(harness_id)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -17,7 +17,8 @@ from outlast.errors import AttemptLost, TurnStopped
 from outlast.fold import TurnState
 from outlast.gate import Gate
 from outlast.ids import digest
-from outlast.records import AnyRecord, Payload, TurnParked
+from outlast.records import AnyRecord, CallIntent, Payload, TurnParked
+from outlast.records.kinds import ParkedFor
 from outlast.rules import Rule
 from outlast.tool import Tool
 from outlast.world import World
@@ -86,8 +87,11 @@ class Context:
             self._rest.set()
             self.on_stop()
 
-    async def afford(self) -> None:
+    async def afford(self, call: int = 0) -> None:
         """Return if the turn may make another call; park it where it has used up what it may.
+
+        Args:
+            call: the one that is to begin, if its intent stands in the log.
 
         Raises:
             TurnStopped
@@ -95,13 +99,21 @@ class Context:
         if self.budget is None or self.stopping is not None:
             return
         now_s = self.clock.now()
-        evidence = overspent(self.writer.state, self.turn, self.budget, now_s)
+        evidence = overspent(self.writer.state, self.turn, self.budget, now_s, call)
         if evidence is not None:
             await self.rest()  # what runs is not cut off
-            if self.stopping is None:
-                await self.write(TurnParked(self.turn.turn, "budget", evidence, now_s))
-                self.stop("budget")
-            raise TurnStopped(self.stopping or "budget")
+            self.park("budget", evidence)
+
+    def park(self, why: ParkedFor, evidence: Mapping[str, Any]) -> NoReturn:
+        """Park the turn and end the attempt; where it ends already, that reason stands and no other.
+
+        Raises:
+            TurnStopped
+        """
+        if self.stopping is None:
+            self.append(TurnParked(self.turn.turn, why, dict(evidence), self.clock.now()))
+            self.stop(why)
+        raise TurnStopped(self.stopping or why)
 
     async def room(self, needs_s: float | None) -> None:
         """Return if a call that takes up to `needs_s` seconds may begin; where it does not fit, wait for the end.
@@ -118,6 +130,10 @@ class Context:
         self.eased()
         await self._over.wait()
         raise TurnStopped(self.stopping or HANDED_OVER)
+
+    async def room_for(self, tool: Tool | None) -> None:
+        """`room` for a call of a tool; None for one that is gone."""
+        await self.room(0.0 if tool is None else tool.timeout_s)
 
     def eased(self) -> None:
         """A call has ended: if others are held back and none runs, there is nothing to stay for."""
@@ -146,6 +162,14 @@ class Context:
         if self.closed:
             raise TurnStopped(self.stopping or "over")
         self.writer.check()
+
+    def tool_of(self, intent: CallIntent) -> Tool | None:
+        """The tool of a call that the worker runs; a compensation's is known by the tool that it makes good."""
+        if not intent.compensates:
+            return self.tools.get(intent.name)
+        made_good = self.tools.get(self.turn.calls[intent.compensates].intent.name)
+        found = None if made_good is None else made_good.compensate
+        return found if found is not None and found.name == intent.name else None
 
     def append(
         self,

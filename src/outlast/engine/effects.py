@@ -34,6 +34,7 @@ class CallIO:
     shown: Callable[[str], None]
     """Where its output goes."""
     docs: Docs
+    compensates: str = ""
 
     @property
     def key(self) -> str:

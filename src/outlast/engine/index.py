@@ -45,7 +45,7 @@ class CallIndex:
             self._unreached[intent.lane][intent.call] = None
         elif intent.asked_by:
             self._asked[intent.asked_by].append(intent.call)
-        if intent.runs_in == "worker" and not intent.harness_id:
+        if intent.runs_in == "worker" and not (intent.harness_id or intent.compensates):
             self._made[intent.lane].append(intent.call)
         if intent.match:
             self._by_match[intent.lane, intent.match].append(intent.call)

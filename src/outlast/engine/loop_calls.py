@@ -26,7 +26,7 @@ class LoopCalls:
         self.waits = Waits(context, self.index, self._walk)
         self.documents = LoopDocuments(context, self._walk, self.waits)
         self._children = Children(context, self.index, self._walk, self.waits)
-        self._told = Told(context)
+        self.told = Told(context)
 
     async def wait(
         self, ask: WaitAsk, *, lane: str = MAIN, pausing: Callable[[int], None] = lambda _: None
@@ -69,7 +69,7 @@ class LoopCalls:
         record = TurnContinued(turn.turn, payload, len(turn.calls), context.clock.now())
         await context.writer.durable(context.append(record, packer=packer))
         self.index.clear()
-        self._told.clear()
+        self.told.clear()
         self.waits.clear()
         context.on_begin_again()
         await context.gate.cross(Point.AFTER_CONTINUE)

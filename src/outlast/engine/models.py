@@ -14,7 +14,7 @@ from outlast.errors import TurnStopped
 from outlast.fold import CallState
 from outlast.gate import Point
 from outlast.offers import read_offer
-from outlast.records import CallIntent, CallOutcome, CallRetracted, Payload, SteerTaken, TurnParked, Usage
+from outlast.records import CallIntent, CallOutcome, CallRetracted, Payload, SteerTaken, Usage
 from outlast.records.kinds import CallKind
 
 
@@ -95,10 +95,7 @@ class ModelCalls:
             "calls_beyond": [state.intent.call for state in beyond][:8],
             "differs": await self._difference(ask, beyond[0]),
         }
-        turn = context.turn.turn
-        await context.write(TurnParked(turn, "diverged", evidence, context.clock.now()))
-        context.stop("diverged")
-        return Parked("diverged")
+        context.park("diverged", evidence)
 
     async def _difference(self, ask: ModelAsk, expected: CallState) -> str:
         request = msgspec.json.decode(expected.intent.arguments.json, type=dict[str, Any])

@@ -6,7 +6,8 @@ Invariants:
   when it is run again.
 * Until it is allowed the call has not begun, and the log says so: its intent is *granted*, and not started.
 * A person is asked once all else of the turn has come to rest: what waits for a word is decided together.
-* What was allowed is allowed for the turn: the same tool with the same arguments is not asked about again.
+* A word is about one call, however often that is begun; where a person said so it is for the turn: then the same tool
+  with the same arguments is not asked about again.
 """
 
 import asyncio
@@ -18,9 +19,7 @@ import msgspec
 from outlast.calls import ToolResult
 from outlast.codec import canonical, to_json
 from outlast.engine.context import Context
-from outlast.errors import TurnStopped
 from outlast.fold import CallState
-from outlast.records import TurnParked
 from outlast.rules import Rule, judge
 
 DENIED = "This call is not allowed{why}. It did not run."
@@ -68,10 +67,10 @@ class Permits:
 
     async def _is_allowed(self, state: CallState) -> bool:
         turn = self._context.turn
-        if state.intent.call in turn.allowed:
+        if state.intent.call in (*turn.allowed, *turn.allowed_for_turn):
             return True
         wanted = canonical(await self._context.value(state.intent.arguments))
-        for number in turn.allowed:
+        for number in turn.allowed_for_turn:
             other = turn.calls[number].intent
             same = other.name == state.intent.name
             if same and canonical(await self._context.value(other.arguments)) == wanted:
@@ -83,9 +82,5 @@ class Permits:
         self._asking[state.intent.call] = rule
         await asyncio.sleep(0)  # others of its batch come at the same moment
         await context.rest()
-        if context.stopping is None:
-            whys = {str(call): asked.why for call, asked in self._asking.items() if asked.why}
-            evidence = {"asks": sorted(self._asking), "why": whys}
-            await context.write(TurnParked(context.turn.turn, "decision", evidence, context.clock.now()))
-            context.stop("decision")
-        raise TurnStopped(context.stopping or "decision")
+        whys = {str(call): asked.why for call, asked in self._asking.items() if asked.why}
+        context.park("decision", {"asks": sorted(self._asking), "why": whys})

@@ -2,30 +2,47 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from outlast.adapter import ToolResult
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.context import Context
 from outlast.engine.documents import CallDocs
-from outlast.engine.effects import ask_verify, result_of
-from outlast.errors import TurnStopped
+from outlast.engine.effects import as_unicode, ask_verify, result_of
+from outlast.fold import CallState
 from outlast.gate import Point
-from outlast.records import CallIntent, CallRetracted, TurnParked, Verdict
-from outlast.records.kinds import OnDoubt
-from outlast.recovery import IN_DOUBT, AskAgain, Declare, Declared, Doubt, Interrupt, Run, Step, Verify, plan
-from outlast.tool import Done, NotDone, Unsure
+from outlast.records import CallIntent, CallRetracted, Verdict
+from outlast.recovery import (
+    AskAgain,
+    Compensate,
+    Declare,
+    Declared,
+    Doubt,
+    Interrupt,
+    Run,
+    Step,
+    Verify,
+    compensation_of,
+    doubt_of,
+    doubt_text,
+    plan,
+)
+from outlast.tool import Done, NotDone, Tool, Unsure, result_text
+
+SAID_LIMIT: Final = 2_000
+"""Characters of a compensation's result that the model reads beside what it compensated."""
 
 
 async def recover(attempt: EngineAttempt, context: Context) -> None:
     """Settle every open call that can be settled here; what the harness must do stays in `attempt.plan`."""
     steps = plan(context.turn, _declare(context), context.adapter.abilities, context.clock.now())
     await context.gate.cross(Point.FOLDED)
-    await attempt.calls.recall()
+    await attempt.calls.told.recall()
     _retract(steps, context)
     if any(isinstance(step, AskAgain) for step in steps):
         await context.gate.cross(Point.RETRACTED)
-    attempt.calls.may_run.update(step.call for step in steps if isinstance(step, Run))
+    within = [step.own if isinstance(step, Compensate) else step for step in steps]
+    attempt.calls.may_run.update(step.call for step in within if isinstance(step, Run))
     ours = [step for step in steps if not isinstance(step, AskAgain) and not _is_the_harness_s(step, context)]
     attempt.plan = [step for step in steps if _is_the_harness_s(step, context)]
     asked = await _all([_settle(step, attempt, context) for step in ours])
@@ -36,12 +53,18 @@ async def recover(attempt: EngineAttempt, context: Context) -> None:
 def _declare(context: Context) -> Declare:
     def declare(intent: CallIntent) -> Declared | None:
         if intent.runs_in == "worker":
-            tool = context.tools.get(intent.name)
-            return None if tool is None else Declared(tool.policy, tool.on_doubt, tool.key_ttl_s)
+            return _declared(context.tool_of(intent))
         means = context.resolve(intent.name, intent.arguments.value() if not intent.arguments.ref else {})
         return Declared(means.policy, means.on_doubt, means.key_ttl_s)
 
     return declare
+
+
+def _declared(tool: Tool | None) -> Declared | None:
+    if tool is None:
+        return None
+    compensate = "" if tool.compensate is None else tool.compensate.name
+    return Declared(tool.policy, tool.on_doubt, tool.key_ttl_s, compensate)
 
 
 def _is_the_harness_s(step: Step, context: Context) -> bool:
@@ -81,10 +104,12 @@ async def _settle(step: Step, attempt: EngineAttempt, context: Context) -> int:
     match step:
         case Run():
             await attempt.calls.finish(state)
-        case Verify(on_doubt=on_doubt):
-            return await _verify(step.call, on_doubt, attempt, context)
-        case Doubt(on_doubt=on_doubt):
-            return await _doubt(step.call, on_doubt, attempt, context)
+        case Verify():
+            return await _verify(step, attempt, context)
+        case Doubt():
+            return await _doubt(step, attempt, context)
+        case Compensate():
+            return await _compensate(step, attempt, context)
         case Interrupt(text=text):
             await attempt.calls.settle(state, ToolResult("interrupted", text))
         case AskAgain():
@@ -92,11 +117,13 @@ async def _settle(step: Step, attempt: EngineAttempt, context: Context) -> int:
     return 0
 
 
-async def _verify(call: int, on_doubt: OnDoubt, attempt: EngineAttempt, context: Context) -> int:
+async def _verify(step: Verify, attempt: EngineAttempt, context: Context) -> int:
+    call = step.call
     state = context.turn.calls[call]
-    tool = context.tools.get(state.intent.name)
+    tool = context.tool_of(state.intent)
+    doubt = doubt_of(call, step.on_doubt, step.compensate)
     if tool is None:
-        return await _doubt(call, on_doubt, attempt, context)
+        return await _settle(doubt, attempt, context)
     await context.gate.cross(Point.BEFORE_VERIFY, call=call, policy="verify")
     context.check()
     docs = CallDocs(context.documents)
@@ -111,7 +138,7 @@ async def _verify(call: int, on_doubt: OnDoubt, attempt: EngineAttempt, context:
             attempt.calls.may_run.add(call)
             await attempt.calls.finish(state)
         case Unsure():
-            return await _doubt(call, on_doubt, attempt, context)
+            return await _settle(doubt, attempt, context)
     return 0
 
 
@@ -125,16 +152,81 @@ def _record(verdict: Done | NotDone | Unsure, intent: CallIntent) -> Verdict:
             return Verdict(intent.call, intent.turn, "unsure", note, intent.lane)
 
 
-async def _doubt(call: int, on_doubt: OnDoubt, attempt: EngineAttempt, context: Context) -> int:
-    if on_doubt == "ask":
+async def _doubt(step: Doubt, attempt: EngineAttempt, context: Context) -> int:
+    call = step.call
+    if step.on_doubt == "ask":
         return call
-    await attempt.calls.settle(context.turn.calls[call], ToolResult("in_doubt", IN_DOUBT))
-    await context.gate.cross(Point.DOUBT_SETTLED, call=call, policy=context.turn.calls[call].intent.policy)
+    await _settle_in_doubt(call, attempt, context)
     return 0
 
 
+async def _settle_in_doubt(call: int, attempt: EngineAttempt, context: Context) -> None:
+    """End a call of which nobody knows whether it took effect; the model is told what was done about it."""
+    compensation = compensation_of(context.turn, call)
+    said = ""
+    if compensation is not None and compensation.outcome is not None:
+        value = await context.value(compensation.outcome.result)
+        said = as_unicode(result_text(value), limit=SAID_LIMIT)
+    state = context.turn.calls[call]
+    await attempt.calls.settle(state, ToolResult("in_doubt", doubt_text(compensation, said)))
+    await context.gate.cross(Point.DOUBT_SETTLED, call=call, policy=state.intent.policy)
+
+
+async def _compensate(step: Compensate, attempt: EngineAttempt, context: Context) -> int:
+    """Make a call good by another, whose end decides about it."""
+    by, own = step.by, step.own
+    if not by:
+        by = await _intend(context.turn.calls[step.call], context)
+        own = Run(by, again=False)
+    asked = 0 if own is None else await _settle(own, attempt, context)
+    if asked:  # the compensation itself is in doubt, and a person is to decide about that
+        return asked
+    outcome = context.turn.calls[by].outcome
+    if outcome is None or outcome.status != "ok":
+        return await _doubt(Doubt(step.call, step.on_doubt, step.compensate), attempt, context)
+    await _settle_in_doubt(step.call, attempt, context)
+    return 0
+
+
+async def _intend(state: CallState, context: Context) -> int:
+    """Write the intent of a compensation: durable, since from then on nothing else is done about the call."""
+    made_good, intent = context.tool_of(state.intent), state.intent
+    tool = None if made_good is None else made_good.compensate
+    assert made_good is not None  # the plan has just found both
+    assert tool is not None
+    arguments = made_good.undone_with(await context.value(intent.arguments))
+    await context.gate.cross(Point.BEFORE_INTENT, call=intent.call, policy=tool.policy)
+    context.check()
+    packer, now_s = context.writer.packer(), context.clock.now()
+    number, lane = context.writer.state.next_call, f"undo{intent.call}"
+    own = CallIntent(
+        call=number,
+        turn=intent.turn,
+        lane=lane,
+        ordinal=context.turn.ordinals.get(f"tool/{lane}", 0),
+        kind="tool",
+        name=tool.name,
+        arguments=packer.payload(dict(arguments), what=f"the arguments of {tool.name}"),
+        policy=tool.policy,
+        on_doubt=tool.on_doubt,
+        key=context.key_of(number),
+        key_until_s=now_s + tool.key_ttl_s if tool.key_ttl_s else 0.0,
+        granted=True,
+        at_s=now_s,
+        compensates=intent.call,
+    )
+    landed = context.append(own, packer=packer)
+    await context.writer.durable(landed)
+    await context.gate.cross(Point.AFTER_INTENT, call=number, policy=tool.policy)
+    return number
+
+
 async def _park(context: Context, calls: Sequence[int]) -> None:
-    evidence = {"in_doubt": list(calls)}
-    await context.write(TurnParked(context.turn.turn, "decision", evidence, context.clock.now()))
-    context.stop("decision")
-    raise TurnStopped("decision")
+    tools = {call: context.tool_of(context.turn.calls[call].intent) for call in calls}
+    choices = {
+        str(call): tool.compensate.name
+        for call, tool in tools.items()
+        if tool is not None and tool.compensate is not None
+    }
+    evidence = {"in_doubt": list(calls), **({"compensate": choices} if choices else {})}
+    context.park("decision", evidence)

@@ -33,12 +33,15 @@ def rule(
         return f"call {word.call} does not wait for a decision"
     if word.ruling not in wanted:
         return f"call {word.call} waits for one of {', '.join(sorted(wanted))}, not for {word.ruling}"
-    records: list[AnyRecord] = [Decided(turn.turn, word.call, word.ruling, input_id, word.by, now_s)]
-    if word.ruling not in {"run_again", "allow"}:
+    for_turn = word.for_turn and word.ruling == "allow"
+    records: list[AnyRecord] = [
+        Decided(turn.turn, word.call, word.ruling, input_id, word.by, now_s, for_turn)
+    ]
+    if word.ruling not in {"run_again", "allow", "compensate"}:
         records.append(_outcome(call, word, packer, now_s))
     left = [other for other in (*in_doubt(turn), *asked_about(turn)) if other is not call]
     if turn.parked is not None and turn.parked.why == "decision" and not left:
-        records.append(TurnReleased(turn.turn, word.by, now_s))
+        records.append(TurnReleased(turn.turn, word.by, now_s, renews=False))
     return records
 
 
@@ -56,7 +59,15 @@ def wanted_of(turn: TurnState, call: CallState) -> set[Ruling]:
         return {"done", "failed"}
     if call in asked_about(turn):
         return {"allow", "deny"}
-    return {"done", "run_again", "failed"} if call in in_doubt(turn) else set()
+    if call not in in_doubt(turn):
+        return set()
+    return {"done", "run_again", "failed", *(["compensate"] if compensation_offered(turn, call) else [])}
+
+
+def compensation_offered(turn: TurnState, call: CallState) -> str:
+    """The name of the compensation that a person may choose for a call in doubt; empty where it has none."""
+    offered: dict[str, str] = {} if turn.parked is None else turn.parked.evidence.get("compensate", {})
+    return offered.get(str(call.intent.call), "")
 
 
 def undecided(turn: TurnState) -> list[CallState]:

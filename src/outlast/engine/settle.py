@@ -10,7 +10,15 @@ from outlast.errors import BadPayload
 from outlast.fold import CallState, TurnState
 from outlast.records import AnyRecord, CallOutcome, Payload, TurnSettled
 from outlast.records.kinds import OutcomeStatus
-from outlast.recovery import CANCELLED, CANCELLED_IN_DOUBT, IN_DOUBT, NEVER_BEGAN, NOT_COMPLETED
+from outlast.recovery import (
+    CANCELLED,
+    CANCELLED_IN_DOUBT,
+    IN_DOUBT,
+    NEVER_BEGAN,
+    NOT_COMPLETED,
+    compensation_of,
+    doubt_text,
+)
 
 NOT_AWAITED = "The turn ended before what this call waited for came."
 
@@ -23,7 +31,10 @@ def closing_records(
     Args:
         end: how the harness ended it; None when it was cancelled.
     """
-    outcomes = [_close(state, end, packer, clock) for state in turn.open_calls()]
+    outcomes = [
+        _close(state, compensation_of(turn, state.intent.call), end, packer, clock)
+        for state in turn.open_calls()
+    ]
     if end is None:
         return [
             *outcomes,
@@ -41,7 +52,9 @@ def _result(end: TurnResult, packer: Packer) -> tuple[Payload, str]:
         return Payload(), f"{end.error} {error}".strip()
 
 
-def _close(state: CallState, end: TurnResult | None, packer: Packer, clock: Clock) -> CallOutcome:
+def _close(
+    state: CallState, compensation: CallState | None, end: TurnResult | None, packer: Packer, clock: Clock
+) -> CallOutcome:
     intent = state.intent
     status: OutcomeStatus
     if intent.kind == "wait" and intent.harness_id:
@@ -53,6 +66,7 @@ def _close(state: CallState, end: TurnResult | None, packer: Packer, clock: Cloc
     elif intent.policy == "safe":
         status, text = "cancelled" if end is None else "interrupted", NOT_COMPLETED
     else:
-        status, text = "in_doubt", CANCELLED_IN_DOUBT if end is None else IN_DOUBT
+        text = doubt_text(compensation, otherwise=CANCELLED_IN_DOUBT if end is None else IN_DOUBT)
+        status = "in_doubt"
     result = packer.payload(text, what="the outcome") if text else Payload()
     return CallOutcome(intent.call, intent.turn, status, result, intent.lane, at_s=clock.now())

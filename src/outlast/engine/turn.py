@@ -238,6 +238,8 @@ class _Session:
             return await self._settle(context, None, None)
         if turn.parked is not None or used_up(turn, agent):
             return await self._leave_parked(turn)
+        if self._advancer.clock.now() < turn.again_at_s:
+            return await self._pause_on(turn)
         if resumed and self._claim.proof == "expired":
             await asyncio.sleep(advancer.kill_grace_s)
         try:
@@ -279,7 +281,7 @@ class _Session:
                 await asyncio.wait({driver})
             return upshot(driver, watcher)
         finally:
-            context.on_stop = self._writer.on_lost = _nothing
+            context.on_stop = self._writer.on_lost = lambda: None
             for task in (driver, watcher):
                 task.cancel()
             await asyncio.wait({driver, watcher})
@@ -292,10 +294,10 @@ class _Session:
     async def _drive(self, attempt: EngineAttempt, context: Context) -> End:
         if attempt.resumed:
             await recover(attempt, context)
-            if await attempt.calls.waits.hold_on():
+            if await attempt.calls.hold_on():
                 return Waiting()
         else:
-            await attempt.calls.recall()
+            await attempt.calls.told.recall()
         try:
             return await context.adapter.advance(attempt)
         except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
@@ -376,8 +378,17 @@ class _Session:
         provider = isinstance(error, ModelCallFailed)
         pauses, times = (PROVIDER_RETRY_S, turn.refused) if provider else (RETRY_S, max(0, turn.fruitless))
         pause_s = pauses[min(times, len(pauses) - 1)]
-        self._writer.wake_at_s = now + (max(pause_s, context.retry_after_s) if provider else pause_s)
-        await self._writer.write(AttemptEnded(turn.turn, "provider" if provider else "failed", text, now))
+        again_s = now + (max(pause_s, context.retry_after_s) if provider else pause_s)
+        self._writer.wake_at_s = again_s
+        ended = AttemptEnded(turn.turn, "provider" if provider else "failed", text, now, (), again_s)
+        await self._writer.write(ended)
+        return False
+
+    async def _pause_on(self, turn: TurnState) -> bool:
+        """An input has woken the session before its pause is over: that goes on, and the attempt counts for nothing."""
+        self._writer.wake_at_s = turn.again_at_s
+        now = self._advancer.clock.now()
+        await self._writer.write(AttemptEnded(turn.turn, "handed_over", "", now, (), turn.again_at_s))
         return False
 
     async def _leave_parked(self, turn: TurnState) -> bool:
@@ -391,7 +402,3 @@ class _Session:
 
 def _cancel(task: "asyncio.Task[End]") -> None:
     task.cancel()
-
-
-def _nothing() -> None:
-    return

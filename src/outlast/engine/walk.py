@@ -5,9 +5,8 @@ from typing import Any
 from outlast.codec import canonical, to_json
 from outlast.engine.context import Context
 from outlast.engine.index import CallIndex
-from outlast.errors import TurnStopped
 from outlast.fold import CallState
-from outlast.records import CallIntent, TurnParked
+from outlast.records import CallIntent
 from outlast.records.kinds import CallKind
 
 
@@ -59,9 +58,7 @@ class Walk:
         context, intent = self._context, state.intent
         logged = [intent.kind, intent.name, await self._about(intent)]
         evidence = {"lane": intent.lane, "call": intent.call, "logged": logged, "now": now}
-        await context.write(TurnParked(intent.turn, "diverged", evidence, context.clock.now()))
-        context.stop("diverged")
-        raise TurnStopped("diverged")
+        context.park("diverged", evidence)
 
 
 def _to_the_letter(intent: CallIntent, about: object) -> bool:

@@ -51,6 +51,8 @@ class Decision(msgspec.Struct, frozen=True, tag="decision", tag_field="kind", om
     """With `done` the result of the call, with `failed` the text of its error."""
     by: str = ""
     sent_at_s: float = 0.0
+    for_turn: bool = False
+    """With `allow`: the same call may also run again in the turn."""
 
 
 class Retry(msgspec.Struct, frozen=True, tag="retry", tag_field="kind", omit_defaults=True):

@@ -36,7 +36,7 @@ CallKind: TypeAlias = Literal["model", "tool", "wait", "value"]
 RunsIn: TypeAlias = Literal["worker", "harness", "provider"]
 OutcomeStatus: TypeAlias = Literal["ok", "error", "in_doubt", "interrupted", "cancelled"]
 TurnStatus: TypeAlias = Literal["done", "failed", "cancelled"]
-Ruling: TypeAlias = Literal["done", "run_again", "failed", "allow", "deny"]
+Ruling: TypeAlias = Literal["done", "run_again", "failed", "allow", "deny", "compensate"]
 ParkedFor: TypeAlias = Literal["stuck", "diverged", "decision", "signal", "budget"]
 NoticeEvent: TypeAlias = Literal["settled", "parked", "waiting"]
 Overlap: TypeAlias = Literal["queue", "skip"]
@@ -137,6 +137,8 @@ class CallIntent(Record, frozen=True, tag="call_intent"):
     """Of a spawn: the session that it waits for."""
     opens: Payload = EMPTY
     """Of a spawn: what opens that session (`outlast.engine.children.Opening`)."""
+    compensates: int = 0
+    """Of a compensation: the call, in doubt and still open, that it makes good."""
 
 
 class CallStarted(Record, frozen=True, tag="call_started"):
@@ -222,7 +224,7 @@ class Decided(Record, frozen=True, tag="decided"):
     """A person decided about a call; this commit consumes the input.
 
     With `done` and `failed` its outcome follows; with `run_again` the next `call_started` is what was decided, and none
-    behind that.
+    behind that; with `compensate` the next `call_intent` that compensates it. A park that names it asks anew.
     """
 
     turn: int
@@ -231,6 +233,8 @@ class Decided(Record, frozen=True, tag="decided"):
     input: str
     by: str = ""
     at_s: float = 0.0
+    for_turn: bool = False
+    """Of an `allow`: the same tool with the same arguments is allowed for the rest of the turn."""
 
 
 class InputDropped(Record, frozen=True, tag="input_dropped"):
@@ -261,6 +265,8 @@ class AttemptEnded(Record, frozen=True, tag="attempt_ended"):
     """Calls that ran when it was handed over, and were cut off."""
     waits: bool = False
     """All that was open when it was handed over waited, for a time, a signal or a person, and none could end."""
+    again_at_s: float = 0.0
+    """Unix time before which no attempt goes on, whatever input comes; 0 at once."""
 
 
 class Mirrored(Record, frozen=True, tag="mirrored"):
@@ -286,11 +292,13 @@ class TurnParked(Record, frozen=True, tag="turn_parked"):
 
 
 class TurnReleased(Record, frozen=True, tag="turn_released"):
-    """A person let a parked turn go on: its budgets are whole again."""
+    """A parked turn goes on: a person let it, or what it was parked for is over. It may fail as often as at first."""
 
     turn: int
     by: str = ""
     at_s: float = 0.0
+    renews: bool = True
+    """Its budgets are whole again. Where they are not, the time for which it was parked counts for none of them."""
 
 
 class TurnSettled(Record, frozen=True, tag="turn_settled"):
