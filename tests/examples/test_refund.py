@@ -1,7 +1,7 @@
 """The refund example, killed at every point of its tool under each policy: the ledger shows one refund, always."""
 
 import importlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,18 +11,15 @@ from examples.refund import Ledger, approving_of, support_of
 from outlast.adapter import Agent
 from outlast.clock import ManualClock
 from outlast.gate import Gate
-from outlast.model import Answer, Request, Show, ToolMessage, quiet
 from outlast.opening import open_world
 from outlast.records import CallOutcome, Decided, InputDropped
 from outlast.records.kinds import OnDoubt, Policy
-from outlast.recovery import IN_DOUBT
 from outlast.session import Session
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
 from outlast.world import World
+from tests.examples.clerk import ORDER, Clerk
 from tests.unit.engine_desk import Desk, records
-from tests.unit.listed_model import says, texts, wants
 
-ORDER, CENTS = "81", 1250
 DAY_S = 86_400.0
 MANNERS: Sequence[tuple[Policy, OnDoubt]] = [
     ("never", "tell"),
@@ -32,25 +29,6 @@ MANNERS: Sequence[tuple[Policy, OnDoubt]] = [
     ("keyed", "tell"),
     ("safe", "tell"),
 ]
-
-
-class Clerk:
-    """A model that does what its instructions say."""
-
-    name = provider = "clerk"
-    context_tokens = 0
-
-    def versions(self) -> Mapping[str, str]:
-        return {}
-
-    async def ask(self, request: Request, show: Show = quiet) -> Answer:
-        said = texts(request)[-1]
-        count = len(request.messages)
-        if not isinstance(request.messages[-1], ToolMessage) or "no refund" in said:
-            return says("I refund.", wants("refund", id=f"refund-{count}", order=ORDER, cents=CENTS))
-        if said == IN_DOUBT:
-            return says("I look.", wants("find_refund", order=ORDER))
-        return says(f"Done: {said}.")
 
 
 @pytest.fixture

@@ -80,7 +80,11 @@ class Permits:
     async def _ask(self, state: CallState, rule: Rule) -> None:
         context = self._context
         self._asking[state.intent.call] = rule
-        await asyncio.sleep(0)  # others of its batch come at the same moment
-        await context.rest()
+        try:
+            await asyncio.sleep(0)  # others of its batch come at the same moment
+            await context.rest()
+        except asyncio.CancelledError:  # whoever wanted to begin it has given up, and it does not begin
+            self._asking.pop(state.intent.call, None)
+            raise
         whys = {str(call): asked.why for call, asked in self._asking.items() if asked.why}
         context.park("decision", {"asks": sorted(self._asking), "why": whys})
