@@ -495,7 +495,11 @@ class Crowd:
         state = await self._session.state()
         assert state.turn is not None
         gave = [await self._give(call) for call in state.turn.open_calls()]
-        evidence = {} if state.turn.parked is None else state.turn.parked.evidence
+        parked = state.turn.parked
+        if parked is not None and parked.why == "stuck":  # so many died in a row
+            await self._session.retry()
+            return
+        evidence = {} if parked is None else parked.evidence
         for call in evidence.get("in_doubt", ()):
             await self._decide(call, self._rulings.pop() if self._rulings else "done")
             gave.append(True)
