@@ -16,6 +16,7 @@ from outlast.errors import BadInput, ChildFailed, NothingCame
 from outlast.fold import SessionState
 from outlast.records import CallIntent, ErrandDone, ErrandDue, InputDropped, Report, Usage
 from outlast.session import Session
+from outlast.testing.faults import FlakyWorld, When
 from outlast.tool import Tool, ToolIO, tool
 from outlast.world import Input, World
 from outlast.worlds.memory import MemoryStore, open_memory
@@ -333,6 +334,32 @@ async def test_a_turn_that_somebody_else_asked_of_a_child_is_not_reported(
     await session.signal("end", "well")
     await family.work()
     assert (await session.result(1)).value == [{"said": "one"}, "well"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("operation", ["create", "put_input"])
+async def test_a_world_that_fails_once_changes_nothing_of_a_family(
+    world: World, clock: ManualClock, operation: str, when: When
+) -> None:
+    async def boss(io: IO, prompt: str) -> object:
+        said = await io.spawn("helper", "one")
+        with pytest.raises(NothingCame):
+            await io.spawn("nobody", "two", timeout_s=0.0)
+        return said
+
+    session = await begin(world, clock)
+    failures: dict[tuple[str, int], When] = {(operation, nth): when for nth in (1, 3, 5, 7)}
+    flaky = FlakyWorld(world, failures)
+    await Family(flaky, clock, agents(boss, echo)).work()
+    assert (await session.result(1)).value == {"said": "one"}
+    assert flaky.calls[operation] > 3
+    recalled = Family(world, clock, [Agent("nobody", Loop(wait))])
+    await recalled.work()
+    names = await children(world)
+    assert len(names) == 2
+    for name in names:
+        state = await state_of(world, name, clock)
+        assert (state.turn, state.queue, state.errands) == (None, [], [])
 
 
 async def test_a_spawn_for_nobody_is_refused(world: World, clock: ManualClock) -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from outlast.clock import Clock
 from outlast.codec import encode_input, unsqueeze
+from outlast.engine.batch import patiently
 from outlast.engine.beside import Beside
 from outlast.engine.children import Opening, input_of, recall_of, report_of, send_out
 from outlast.engine.writer import Writer
@@ -147,10 +148,8 @@ class Errands(Beside[ErrandDue]):
         """Tell it. Returns why that can never be."""
         while True:
             try:
-                if found.errand == "report":
-                    await self._put_report(found)
-                else:
-                    await self._put_recall(found)
+                put = self._put_report if found.errand == "report" else self._put_recall
+                await patiently(lambda: put(found))  # noqa: B023 - awaited before it is another
             except WorldUnavailable:
                 await asyncio.sleep(AGAIN_S)
                 self._writer.check()
