@@ -1,4 +1,4 @@
-"""The log of a turn of very many calls, written by the engine's own pen many calls at a time: making them takes minutes."""
+"""The log of a turn of very many calls, written by the engine's own pen many at a time: making them takes minutes."""
 
 from outlast.adapter import Agent
 from outlast.codec import Packer, encode_records

@@ -357,7 +357,11 @@ class Turn:
         self.input = input_id
 
     async def follow(self) -> AsyncGenerator[Event]:
-        """What this turn shows, up to `turn.settled`. Raises `SessionFull` if too many prompts wait to queue this one."""
+        """What this turn shows, up to `turn.settled`.
+
+        Raises:
+            SessionFull: too many prompts wait to queue this one.
+        """
         number = 0
         async with aclosing(self.session.follow(Cursor.behind(await self._before()))) as shown:
             async for event in shown:

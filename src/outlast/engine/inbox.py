@@ -48,8 +48,8 @@ CANCELLED: Final = "cancelled"
 SIGNALS_KEPT: Final = 1_000
 PROMPTS_QUEUED: Final = 1_000
 """Signals that no wait has taken, and prompts behind the open turn, that a session keeps: all of recovery reads them.
-What comes beyond is refused, not what is there: that was promised to be kept. A signal is taken all the same that a wait
-needs to end."""
+What comes beyond is refused, not what is there: that was promised to be kept. A signal that a wait needs to end is
+taken all the same."""
 
 _Word: TypeAlias = Signal | Decision | Retry | Schedule | Unschedule | Report
 """What a wait or a parked turn may wait for, or what is to come by itself."""

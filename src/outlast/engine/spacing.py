@@ -52,8 +52,8 @@ class Spacing:
     def ends_turn(self, state: SessionState, commits: int) -> bool:
         """Whether a snapshot should follow the end of a turn.
 
-        So many `commits` came since the newest; or that is of a turn that is over then, and whoever begins with it reads
-        calls for nothing.
+        So many `commits` came since the newest; or that is of a turn that is over then, and whoever begins with it
+        reads calls for nothing.
         """
         over = state.kept.calls.keys() - ({state.cut.turn} if state.cut is not None else set[int]())
         return bool(over) or commits > SNAPSHOT_AFTER

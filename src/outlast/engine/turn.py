@@ -380,15 +380,18 @@ class _Session:
         pause_s = pauses[min(times, len(pauses) - 1)]
         again_s = now + (max(pause_s, context.retry_after_s) if provider else pause_s)
         self._writer.wake_at_s = again_s
-        ended = AttemptEnded(turn.turn, "provider" if provider else "failed", text, now, (), again_s)
-        await self._writer.write(ended)
+        why = "provider" if provider else "failed"
+        await self._writer.write(AttemptEnded(turn.turn, why, text, now, again_at_s=again_s))
         return False
 
     async def _pause_on(self, turn: TurnState) -> bool:
         """An input has woken the session before its pause is over: that goes on, and the attempt counts for nothing."""
         self._writer.wake_at_s = turn.again_at_s
         now = self._advancer.clock.now()
-        await self._writer.write(AttemptEnded(turn.turn, "handed_over", "", now, (), turn.again_at_s))
+        again_s = turn.again_at_s
+        await self._writer.write(
+            AttemptEnded(turn.turn, "handed_over", at_s=now, waits=True, again_at_s=again_s)
+        )
         return False
 
     async def _leave_parked(self, turn: TurnState) -> bool:
