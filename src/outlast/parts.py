@@ -10,7 +10,7 @@ import msgspec
 
 from outlast.codec import DEPTH_LIMIT
 from outlast.errors import BadInput
-from outlast.model import ImagePart, Parts, TextPart
+from outlast.model import ImagePart, Part, Parts, TextPart
 
 IMAGE_LIMIT: Final = 3_932_160
 """Bytes of an image in a tool's result: 5 MiB in base 64, which is what Anthropic's API takes of one."""
@@ -89,7 +89,10 @@ def _holds_image(value: object) -> bool:
 
 def find_parts(value: object) -> Parts | None:
     """The texts and images that a tool's result is; None of one that is any JSON."""
-    return cast("Parts", value) if isinstance(value, tuple) else None  # what is read from JSON is no tuple
+    if not isinstance(value, tuple):  # as nothing is that is read from JSON
+        return None
+    parts = cast("tuple[object, ...]", value)
+    return cast("Parts", parts) if parts and all(isinstance(part, Part) for part in parts) else None
 
 
 def read_parts(value: object) -> Parts:
