@@ -264,7 +264,7 @@ class AttemptEnded(Record, frozen=True, tag="attempt_ended"):
     cut: tuple[int, ...] = ()
     """Calls that ran when it was handed over, and were cut off."""
     waits: bool = False
-    """Handed over with nothing to do but wait: for a time, a signal or a person that could not end it, or for `again_at_s`."""
+    """Handed over with nothing to do but wait: for a time, a signal, a person, or `again_at_s`."""
     again_at_s: float = 0.0
     """Unix time before which no attempt goes on, whatever input comes; 0 at once."""
 
