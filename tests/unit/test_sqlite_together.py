@@ -2,6 +2,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 from msgspec import structs
 
@@ -11,6 +13,7 @@ from outlast.world import Claim, Commit, Header, Lease, Takeover, WorkerOffer, W
 from outlast.world.commit import make_commit
 from outlast.worlds.memory import open_memory
 from outlast.worlds.sqlite import open_sqlite
+from outlast.worlds.sqlite.mutex import Mutex
 
 NAMES = [f"s{number}" for number in range(12)]
 
@@ -99,3 +102,14 @@ async def test_commits_written_together_are_listed_by_their_newest_change(worlds
         await world.commit_many([(claim.lease, commit(claim)) for claim in chosen])
         listed = [head.session for head in (await world.list(limit=3)).sessions]
         assert listed == ["s5", "s3", "s7"]
+
+
+async def test_lone_commits_that_share_a_transaction_are_listed_in_their_order(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "world.db") as world:
+        claims = await claimed(world)
+        async with anyio.create_task_group() as tasks:
+            with Mutex(world.store.files.lock):  # what comes meanwhile is one batch, or two
+                for place in (2, 9, 4):
+                    tasks.start_soon(world.commit_many, [(claims[place].lease, commit(claims[place]))])
+                await anyio.lowlevel.checkpoint()
+        assert [head.session for head in (await world.list(limit=3)).sessions] == ["s4", "s9", "s2"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
+import anyio.lowlevel
 import apsw
 import pytest
 
