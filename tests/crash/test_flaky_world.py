@@ -16,7 +16,7 @@ from outlast.session import Session
 from outlast.testing.faults import FlakyWorld, When
 from outlast.tool import Tool, ToolIO, tool
 from outlast.worker import WorkerConfig, open_worker
-from outlast.world import Input, World
+from outlast.world import Input, Limits, World
 from outlast.worlds.memory import open_memory
 from tests.at_once import at_once
 from tests.crash.stage import Witness
@@ -60,7 +60,8 @@ async def one_turn(
     shop = Shop(witness)
     agent = Agent(name, Scripted(script=SCRIPT, model=shop.answer), tools=[shop.pay()])
     session = await persistently(flaky, name, agent)
-    config = WorkerConfig(directory, kill_grace_s=0.0)
+    # One at a time: a lease that was taken and not answered for must not keep its place for ever.
+    config = WorkerConfig(directory, kill_grace_s=0.0, limits=Limits({name: 1}, whole=1))
     async with open_worker(flaky, {name: agent}, cast("Gateway", None), config) as worker:
         await worker.work(until_idle=True)
     plain = await Session.find(world, session)
