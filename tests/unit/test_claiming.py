@@ -57,7 +57,7 @@ class Bench:
 @pytest.mark.parametrize("at_once", [1, 4, 16])
 async def test_five_sessions_of_an_agent_wait_for_no_thousand_of_another(at_once: int) -> None:
     world = MemoryWorld(MemoryStore(ManualClock()))
-    await _ready(world, "many", 300, priority=100)
+    await _ready(world, "many", 1_000, priority=100)
     await _ready(world, "few", 5)
     given = await Bench([world], at_once=at_once).claim(32 // at_once)
     last = max(place for place, (_, session) in enumerate(given) if session.startswith("few"))
@@ -70,7 +70,7 @@ async def test_five_sessions_of_an_agent_wait_for_no_thousand_of_another(at_once
 async def test_five_sessions_of_a_tenant_wait_for_no_thousand_of_another(at_once: int) -> None:
     store = MemoryStore(ManualClock())
     crowd, small, idle = (MemoryWorld(store, tenant) for tenant in ("crowd", "small", "idle"))
-    await _ready(crowd, "many", 300, priority=100)
+    await _ready(crowd, "many", 1_000, priority=100)
     await _ready(small, "few", 5, priority=-100)
     given = await Bench([crowd, idle, small], at_once=at_once).claim(32 // at_once)
     places = [place for place, (tenant, _) in enumerate(given) if tenant == "small"]
