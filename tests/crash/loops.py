@@ -494,7 +494,9 @@ class Crowd:
         """
         state = await self._session.state()
         assert state.turn is not None
-        gave = [await self._give(call) for call in state.turn.open_calls()]
+        # How far the lanes had come when the model failed is a matter of luck: all gets its turn after the pause.
+        paused = state.turn.again_at_s > self._clock.now()
+        gave = [not paused and await self._give(call) for call in state.turn.open_calls()]
         parked = state.turn.parked
         if parked is not None and parked.why == "stuck":  # so many died in a row
             await self._session.retry()
