@@ -11,7 +11,7 @@ from outlast.adapters.python import IO, Loop, LoopFunction
 from outlast.adapters.scripted import Scripted
 from outlast.clock import ManualClock
 from outlast.codec import encode_input
-from outlast.engine.children import forsake
+from outlast.engine.children import DEPTH_LIMIT, forsake
 from outlast.errors import BadInput, ChildFailed, NothingCame
 from outlast.fold import SessionState
 from outlast.records import CallIntent, ErrandDone, ErrandDue, InputDropped, Report, Usage
@@ -360,6 +360,20 @@ async def test_a_world_that_fails_once_changes_nothing_of_a_family(
     for name in names:
         state = await state_of(world, name, clock)
         assert (state.turn, state.queue, state.errands) == (None, [], [])
+
+
+async def test_a_line_of_sessions_that_spawn_one_another_ends(world: World, clock: ManualClock) -> None:
+    async def boss(io: IO, prompt: str) -> object:
+        return await io.spawn("boss", prompt)
+
+    session = await begin(world, clock)
+    await Family(world, clock, [Agent("boss", Loop(boss))]).work()
+    outcome = await session.result(1)
+    assert outcome.status == "failed"
+    assert "in a line that spawned one another" in outcome.error
+    names = await children(world)
+    assert len(names) == DEPTH_LIMIT
+    assert max(map(len, names)) <= 128
 
 
 async def test_a_spawn_for_nobody_is_refused(world: World, clock: ManualClock) -> None:

@@ -44,6 +44,8 @@ SPAWN = "spawn"
 """The name of such calls, and what their points are crossed with."""
 PREFIX_LIMIT = 90
 """Characters of the parent's id that a child's begins with."""
+DEPTH_LIMIT = 32
+"""How many sessions may stand above one: an agent that spawns its like for ever must end somewhere."""
 
 
 class Opening(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -68,7 +70,7 @@ class Children:
 
     async def spawn(self, ask: SpawnAsk, lane: str, pausing: Callable[[int], None]) -> ToolResult:
         about = about_of(ask)
-        encode_input(Prompt(ask.prompt))  # what cannot be sent is refused before anything is written
+        _check(ask, self._context.writer.state)
         state = await self._walk.step(lane, "wait", SPAWN, about)
         if state is None:
             state = await self._intend(ask, about, lane)
@@ -125,6 +127,23 @@ class Children:
             context.append(CallStarted(intent.call, intent.turn, intent.lane, context.clock.now()), lazy=True)
 
 
+def _check(ask: SpawnAsk, state: SessionState) -> None:
+    """What cannot be spawned is refused before anything is written, and so in every attempt.
+
+    Raises:
+        BadInput
+    """
+    encode_input(Prompt(ask.prompt))
+    if not ask.agent:
+        raise BadInput(detail="A session is spawned for an agent: give its name, or the agent.")
+    parent = None if state.opened is None else state.opened.parent
+    if parent is not None and parent.depth >= DEPTH_LIMIT:
+        raise BadInput(
+            detail=f"{state.session} is the {DEPTH_LIMIT}th in a line that spawned one another. It spawns none: let the "
+            "loop end, or let one above it do the work."
+        )
+
+
 def about_of(ask: SpawnAsk) -> Mapping[str, Any]:
     """What tells one spawn from another. Settings of the agent's own may be others after a deployment."""
     about: dict[str, Any] = {"agent": ask.agent, "prompt": ask.prompt}
@@ -137,8 +156,7 @@ def opening_of(ask: SpawnAsk, state: SessionState, key: str, turn: int, now_s: f
     """What opens the child of the next call, whose key is `key`."""
     number, opened = state.next_call, state.opened
     folder = "" if opened is None else opened.folder
-    if not ask.agent:
-        raise BadInput(detail="A session is spawned for an agent: give its name, or the agent.")
+    depth = 1 if opened is None or opened.parent is None else opened.parent.depth + 1
     seed = (folder.encode(), key.encode())
     child = derived_id(f"{state.session[:PREFIX_LIMIT]}.{number}", *seed)
     return Opening(
@@ -152,7 +170,7 @@ def opening_of(ask: SpawnAsk, state: SessionState, key: str, turn: int, now_s: f
             at_s=now_s,
             documents=dict(ask.documents),
             folder=derived_id(child, b"folder", *seed),
-            parent=Parent(state.session, turn, number, derived_id(SPAWN, b"prompt", *seed)),
+            parent=Parent(state.session, turn, number, derived_id(SPAWN, b"prompt", *seed), depth),
         ),
         ask.placement,
     )

@@ -60,6 +60,8 @@ class Parent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     call: int
     prompt: str
     """Id of the input that asks the child: how its turn ends is reported."""
+    depth: int = 1
+    """How many sessions stand above the child."""
 
 
 class SessionOpened(Record, frozen=True, tag="session_opened"):
