@@ -14,6 +14,7 @@ from outlast.codec import encode_input
 from outlast.engine.children import DEPTH_LIMIT, forsake
 from outlast.errors import BadInput, ChildFailed, NothingCame
 from outlast.fold import SessionState
+from outlast.gate import Point
 from outlast.records import CallIntent, ErrandDone, ErrandDue, InputDropped, Report, Usage
 from outlast.session import Session
 from outlast.testing.faults import FlakyWorld, When
@@ -374,6 +375,44 @@ async def test_a_line_of_sessions_that_spawn_one_another_ends(world: World, cloc
     names = await children(world)
     assert len(names) == DEPTH_LIMIT
     assert max(map(len, names)) <= 128
+
+
+class Held:
+    """Holds its worker right before it opens the child."""
+
+    def __init__(self) -> None:
+        self.there = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def cross(self, point: Point, *, call: int = 0, policy: str = "") -> None:
+        if (point, policy) == (Point.IN_EFFECT, "spawn"):
+            self.there.set()
+            await self.go_on.wait()
+
+
+async def test_a_worker_that_wakes_up_too_late_opens_no_child_that_was_recalled(
+    world: World, clock: ManualClock
+) -> None:
+    async def boss(io: IO, prompt: str) -> object:
+        return await io.spawn("helper", "go")
+
+    session, held, began = await begin(world, clock), Held(), list[str]()
+
+    async def helper(io: IO, prompt: str) -> object:
+        began.append(prompt)
+
+    late = Family(world, clock, agents(boss, helper), held)
+    task = asyncio.get_running_loop().create_task(late.work())
+    await held.there.wait()
+    assert await children(world) == []
+    await session.cancel()
+    heir = Family(world, clock, agents(boss, helper), name="worker-2", dead=frozenset({"worker-1"}))
+    await heir.work()
+    held.go_on.set()
+    await task
+    await heir.work()
+    await is_recalled(world, clock)
+    assert began == []
 
 
 async def test_a_spawn_for_nobody_is_refused(world: World, clock: ManualClock) -> None:

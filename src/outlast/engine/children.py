@@ -139,8 +139,8 @@ def _check(ask: SpawnAsk, state: SessionState) -> None:
     parent = None if state.opened is None else state.opened.parent
     if parent is not None and parent.depth >= DEPTH_LIMIT:
         raise BadInput(
-            detail=f"{state.session} is the {DEPTH_LIMIT}th in a line that spawned one another. It spawns none: let the "
-            "loop end, or let one above it do the work."
+            detail=f"{state.session} is the {DEPTH_LIMIT}th in a line that spawned one another. It spawns none: let "
+            "its loop end, or let one above it do the work."
         )
 
 
