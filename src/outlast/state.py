@@ -147,6 +147,8 @@ class TurnState(msgspec.Struct):
     """How far it was when its budgets were last whole."""
     begun_with: Payload | None = None
     """What its loop began again with, when it last did; None if it never has."""
+    begun: int = 0
+    """How often it has."""
     past: int = 0
     """Calls from before that, which `calls` holds no more; `ordinals` and `usage` count them still."""
     talk: "TalkState | None" = None
@@ -161,7 +163,7 @@ class TurnState(msgspec.Struct):
         a turn from another is never given twice.
         """
         self.talk = talk_of(self) or self.talk
-        self.begun_with = own(record.state)
+        self.begun_with, self.begun = own(record.state), self.begun + 1
         self.past += len(self.calls)
         self.calls, self.noticed, self.allowed, self.steers = {}, [], [], []
 

@@ -180,6 +180,47 @@ async def test_a_loop_that_swallows_it_or_groups_it_begins_again_all_the_same(
     assert (await session.result(1)).value == 2
 
 
+class Slow:
+    """Holds the loop where it has begun again, until it is cancelled."""
+
+    async def cross(self, point: Point, *, call: int = 0, policy: str = "") -> None:
+        if point is Point.AFTER_CONTINUE:
+            await asyncio.Event().wait()
+
+
+async def test_a_loop_that_is_cancelled_while_it_begins_again_has_begun(
+    world: World, clock: ManualClock
+) -> None:
+    async def run(io: IO, prompt: str) -> object:
+        if io.state is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await io.continue_as_new(1)
+            await io.tool("pay", cents=1)
+        return io.state
+
+    session = await opened(world, agent_of(run))
+    await Desk(world, clock, Slow()).work(agent_of(run))
+    assert (await session.result(1)).value == 1
+    assert not any(isinstance(one, CallIntent) for one in await records(world))
+
+
+async def test_an_io_of_before_is_no_use(world: World, clock: ManualClock) -> None:
+    kept: list[IO] = []
+
+    async def run(io: IO, prompt: str) -> object:
+        kept.append(io)
+        if io.state is None:
+            await io.continue_as_new(1)
+        return await kept[0].tool("pay", cents=1)
+
+    session = await opened(world, agent_of(run))
+    await Desk(world, clock).work(agent_of(run))
+    outcome = await session.result(1)
+    assert outcome.status == "failed"
+    assert "An io from before the loop began again was asked for tool" in outcome.error
+
+
 async def test_a_loop_that_came_another_way_to_its_new_beginning_is_parked(
     world: World, clock: ManualClock
 ) -> None:

@@ -17,8 +17,8 @@ class Board:
         self._lanes = 1
         self._waiting = 0
         self.idle = asyncio.Event()
-        self.walks = 0
-        """How often the loop has begun again in this attempt."""
+        self.walk = 0
+        """Which of the turn's walks the loop is in: how often it had begun again before."""
         self.closed = False
         """The attempt is over: a loop that is being taken down does nothing more."""
         self.failure: ModelCallFailed | None = None

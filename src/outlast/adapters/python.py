@@ -14,7 +14,7 @@ import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar, cast
 
 from outlast.adapter import Agent, Attempt, Resolved, ToolResult, TurnResult, WaitAsk, Waiting
 from outlast.adapters.asking import ask_model
@@ -53,6 +53,11 @@ Job: TypeAlias = Callable[["IO"], Awaitable[T]]
 """Work for a lane of its own."""
 
 
+STALE: Final = (
+    "An io from before the loop began again was asked for {what}. Use the io that the loop was given since."
+)
+
+
 class Continued(BaseException):
     """The loop begins again: what is left of it until then must not run on."""
 
@@ -66,7 +71,7 @@ class IO(Place):
     def __init__(self, attempt: Attempt, board: Board, lane: str = MAIN, *, state: Any = None) -> None:
         super().__init__(attempt, lane)
         self._board = board
-        self._walk = board.walks
+        self._walk = board.walk
         self.state = state
         """What `continue_as_new` was last given in this turn; None if it never was."""
         self._busy = ""
@@ -191,7 +196,6 @@ class IO(Place):
                 detail=f"The lane {self._lane} cannot begin the loop again. Call io.continue_as_new in the main lane."
             )
         await self._alone("continue_as_new", self._attempt.calls.begin_again(state))
-        self._board.walks += 1
         raise Continued
 
     async def now(self) -> float:
@@ -263,7 +267,7 @@ class IO(Place):
     @property
     def over(self) -> bool:
         """The loop has begun again since."""
-        return self._walk != self._board.walks
+        return self._walk != self._attempt.turn.begun
 
     async def _wait(self, ask: WaitAsk) -> ToolResult:
         waiting = self._attempt.calls.wait(ask, lane=self._lane, pausing=self._board.pausing)
@@ -276,6 +280,8 @@ class IO(Place):
         """Do one thing at a time: two at once in a lane would have no order that recovery could rely on."""
         if self._busy or self._board.closed or self.over:
             drop(job)
+            if self._walk != self._board.walk:
+                raise BadInput(detail=STALE.format(what=what))
             if self.over:
                 raise Continued
             if self._board.closed:
@@ -355,6 +361,7 @@ class Loop:
 
     async def _walk(self, attempt: Attempt, board: Board) -> TurnResult:
         while True:
+            board.walk = attempt.turn.begun
             io = IO(attempt, board, state=await attempt.calls.begun_with())
             try:
                 end = TurnResult("done", await self._function(io, attempt.prompt))

@@ -67,10 +67,12 @@ class LoopCalls:
                 detail=f"The loop cannot begin again while calls are open: {', '.join(left)}. Await them first."
             )
         record = TurnContinued(turn.turn, payload, len(turn.calls), context.clock.now())
-        await context.writer.durable(context.append(record, packer=packer))
+        landed = context.append(record, packer=packer)
+        # From here on it has, whoever is cancelled meanwhile.
         self.index.clear()
         self.told.clear()
         self.waits.clear()
         context.on_begin_again()
+        await context.writer.durable(landed)
         await context.gate.cross(Point.AFTER_CONTINUE)
         await context.writer.snapshot()
