@@ -71,9 +71,7 @@ def _doubt(session: str, turn: TurnState, call: CallState) -> Awaited:
         text += f" (its compensation, call {tried.intent.call}, ended as {status})"
     elif offered:
         text += f" (it can be compensated by {short(offered, 40)})"
-    commands = decisions(session, intent.call)
-    if offered:
-        commands.append(f"outlast decide {session} {intent.call} --compensate")
+    commands = decisions(session, intent.call, compensation=bool(offered))
     return Awaited("decision", text, commands, intent.call)
 
 
@@ -92,10 +90,11 @@ def permissions(session: str, call: int) -> list[str]:
     return [f"{begun} --allow", f"{begun} --deny {WHY}", f"{begun} --allow --for-turn"]
 
 
-def decisions(session: str, call: int) -> list[str]:
+def decisions(session: str, call: int, *, compensation: bool) -> list[str]:
     """The ways to decide about a call in doubt."""
     begun = f"outlast decide {session} {call}"
-    return [f"{begun} --done {RESULT}", f"{begun} --run-again", f"{begun} --failed {WHY}"]
+    ways = [f"{begun} --done {RESULT}", f"{begun} --run-again", f"{begun} --failed {WHY}"]
+    return [*ways, f"{begun} --compensate"] if compensation else ways
 
 
 def wait_of(session: str, call: int, about: object, until_s: float = 0.0, child: str = "") -> Awaited:

@@ -260,7 +260,8 @@ class Printer:
             about = self._arguments.get(call, "")
             name = self.screen.calls[call].name if call in self.screen.calls else f"call {call}"
             lines.append(f"  ? {short(name, 40):8} {about}   is in doubt: it may have run".rstrip())
-            lines += [f"      {command}" for command in decisions(self._session, call)]
+            offered = str(call) in event.facts.get("compensate", {})
+            lines += [f"      {way}" for way in decisions(self._session, call, compensation=offered)]
         return Text("\n".join(lines), "yellow")
 
     def _settled(self, event: Event) -> Text | None:

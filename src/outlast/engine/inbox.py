@@ -79,6 +79,11 @@ class InboxReader:
             self._hints = hints
             yield
 
+    @property
+    def woke(self) -> bool:
+        """Something was there since the session was claimed: that may be why it was, whatever the time is."""
+        return bool(self._seen) or self.steers_wait
+
     async def has_news(self) -> bool:
         """Whether something came that was not looked at."""
         found = await patiently(lambda: self._world.inputs(self._writer.state.session))

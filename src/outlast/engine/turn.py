@@ -238,7 +238,8 @@ class _Session:
             return await self._settle(context, None, None)
         if turn.parked is not None or used_up(turn, agent):
             return await self._leave_parked(turn)
-        if self._advancer.clock.now() < turn.again_at_s:
+        # By time alone the World's clock decides, which may be ahead of this one.
+        if self._inbox.woke and self._advancer.clock.now() < turn.again_at_s:
             return await self._pause_on(turn)
         if resumed and self._claim.proof == "expired":
             await asyncio.sleep(advancer.kill_grace_s)
