@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from outlast.calls import (
     MAIN,
     SIDE,
+    Budget,
     Calls,
     Deny,
     Joined,
@@ -348,25 +349,6 @@ class Adapter(Protocol):
     async def advance(self, attempt: Attempt) -> TurnResult | Waiting:
         """Carry the turn to its end: begin it, or go on where the log stops, without a new user message."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What may be used up before a person is asked: the turn is parked, and `Session.retry` lets it go on.
-
-    Looked at before each call: what runs is not cut off, so the last may go beyond. None: no limit.
-    """
-
-    turn_usd: float | None = None
-    turn_tokens: int | None = None
-    """Tokens in and out, those read from and written to a cache included."""
-    turn_calls: int | None = None
-    """Model and tool calls."""
-    turn_s: float | None = None
-    """Seconds since the turn was opened, waits included."""
-    session_usd: float | None = None
-    """Of all turns of the session."""
-    session_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from outlast.records import (
     Scheduled,
     Unscheduled,
 )
-from outlast.state import NoticeState, ScheduleState, SessionState
+from outlast.state import NoticeState, ScheduleState, SessionState, TurnState
 
 ErrandRecord: TypeAlias = ErrandDue | ErrandDone | PromptRecalled
 AgendaRecord: TypeAlias = (
@@ -109,9 +109,17 @@ def wake_of(state: SessionState, attempt_s: float | None, *, asleep: bool) -> fl
         if state.queue:
             return 0.0  # it is in no inbox any more: without this nothing would wake its session
         return _first(told_s, *(one.due_s for one in state.schedules.values()))
-    if turn.parked is not None or asleep:
+    if turn.parked is not None:
+        return _first(told_s, parked_until(turn))
+    if asleep:
         return told_s
     return _first(told_s, attempt_s) if turn.waits else attempt_s
+
+
+def parked_until(turn: TurnState) -> float | None:
+    """When what the turn is parked for is over by itself; None never."""
+    parked = turn.parked
+    return parked.evidence.get("until_s") if parked is not None and parked.why == "budget" else None
 
 
 def _first(*times: float | None) -> float | None:

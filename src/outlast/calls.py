@@ -158,6 +158,33 @@ def _nobody(pauses: int) -> None:
     """Nobody asks."""
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What may be used up before a person is asked: the turn is parked, and `Session.retry` lets it go on.
+
+    Looked at before each call: what runs is not cut off, so the last may go beyond. None: no limit.
+    """
+
+    turn_usd: float | None = None
+    turn_tokens: int | None = None
+    """Tokens in and out, those read from and written to a cache included."""
+    turn_calls: int | None = None
+    """Model and tool calls."""
+    turn_s: float | None = None
+    """Seconds since the turn was opened, waits included."""
+    session_usd: float | None = None
+    """Of all turns of the session."""
+    session_tokens: int | None = None
+    tenant_usd: float | None = None
+    """Of all sessions of the tenant, in this period."""
+    tenant_tokens: int | None = None
+    tenant_calls: int | None = None
+    tenant_s: float | None = None
+    """Seconds for which workers advanced its turns."""
+    tenant_period: Literal["day", "month"] = "month"
+    """Of the calendar, UTC. A turn that has reached a limit goes on by itself when the next begins."""
+
+
 class Calls(Protocol):
     """The calls of one attempt. Each method that says *durable* returns only once the World has acknowledged.
 

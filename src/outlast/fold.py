@@ -50,6 +50,7 @@ from outlast.state import (
     own,
     talk_of,
 )
+from outlast.tally import counted
 from outlast.world.commit import Commit, Header
 
 HELD_LIMIT: Final = 20_000
@@ -169,6 +170,7 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:
         _edited(state, record)
     else:
         _of_session(state, record)
+    counted(state.turn, record)
     state.tail += 1
 
 

@@ -111,6 +111,8 @@ class Mark(msgspec.Struct, frozen=True):
     calls: int = 0
     at_s: float = 0.0
     """Later by the time that the turn has been parked since."""
+    tenant: dict[str, float] = {}
+    """What the tenant had spent then, by limit, and `day`, the first of that period."""
 
 
 class TurnState(msgspec.Struct):
@@ -153,6 +155,10 @@ class TurnState(msgspec.Struct):
     """Calls from before that, which `calls` holds no more; `ordinals` and `usage` count them still."""
     talk: "TalkState | None" = None
     """Where these left the conversation of the loop."""
+    counted: int = 0
+    """How many of its calls the tenant's counters have (`outlast.tally`)."""
+    counted_s: float = 0.0
+    """Unix time up to which they have its time."""
     again_at_s: float = 0.0
     """Unix time before which no attempt goes on, since harness or provider have failed; 0 at once."""
 
@@ -200,13 +206,15 @@ class TurnState(msgspec.Struct):
         Args:
             earlier: of the session's turns before.
         """
-        since_s = 0.0 if self.parked is None else self.parked.at_s
+        parked = self.parked
+        since_s = 0.0 if parked is None else parked.at_s
         self.parked, self.fruitless, self.lost, self.refused, self.again_at_s = None, 0, 0, 0, 0.0
         self.handed = 0
         for call in self.open_calls():
             call.cuts = 0
         if record.renews:
-            self.mark = Mark(self.usage, earlier, self.count(), record.at_s)
+            tenant: dict[str, float] = {} if parked is None else parked.evidence.get("tenant", {})
+            self.mark = Mark(self.usage, earlier, self.count(), record.at_s, tenant or self.mark.tenant)
         elif since_s:
             at_s = (self.mark.at_s or self.at_s) + max(0.0, record.at_s - since_s)
             self.mark = msgspec.structs.replace(self.mark, at_s=at_s)

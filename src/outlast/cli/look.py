@@ -1,6 +1,7 @@
-"""Commands that only look, and come back: ls, show, log."""
+"""Commands that only look, and come back: ls, show, usage, log."""
 
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 
 import click
 import msgspec
@@ -9,9 +10,12 @@ from outlast.cli.awaited import awaited_by
 from outlast.cli.listing import columns, rows_of, what_waits
 from outlast.cli.options import SESSION, Setup, examples, perform, shared
 from outlast.cli.report import Report, record_line, report_json, report_text, turns_of
+from outlast.cli.text import dollars
 from outlast.fold import records_of
 from outlast.session import Session
+from outlast.tally import DAY_S, day_of
 from outlast.world import SessionHead, World
+from outlast.world.commit import SPENT_DAYS
 
 _PAGE = 200
 
@@ -102,5 +106,26 @@ def log(session: str, after: int, world: str | None, json: bool) -> None:
                     for index, record in enumerate(records_of(session, commit)):
                         entry = {"seq": at, "index": index, "fence": header.fence, "record": record}
                         setup.say(entry, record_line(at, index, header.fence, record))
+
+    perform(body, world=world, json=json)
+
+
+@click.command(epilog=examples("outlast usage", "outlast usage --days 7 --json"))
+@click.option("--days", type=click.IntRange(1, SPENT_DAYS), default=31, help="Today and so many days before.")
+@shared
+def usage(days: int, world: str | None, json: bool) -> None:
+    """Show what the sessions have spent, by day (UTC): what the budgets of a tenant are held to."""
+
+    async def body(setup: Setup) -> None:
+        async with setup.world() as opened:
+            found = await opened.spent(day_of(setup.clock.now()) - days)
+            for one in found:
+                when = datetime.fromtimestamp(one.day * DAY_S, UTC).strftime("%Y-%m-%d")
+                facts = f"{one.tokens:>14,} tokens {one.calls:>9,} calls {one.seconds:>11,.1f} s"
+                setup.say(
+                    {"date": when, **msgspec.to_builtins(one)}, f"{when} {dollars(one.cost_usd):>12} {facts}"
+                )
+            if not found:
+                click.echo(f"Nothing was spent in {opened.name} in these days.", err=True)
 
     perform(body, world=world, json=json)

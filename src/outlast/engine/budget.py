@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from outlast.adapter import Agent, Budget
 from outlast.fold import CallState, SessionState, TurnState
-from outlast.records import Usage
+from outlast.tally import tokens
 
 LOST_TIMES: Final = 20
 """How many recovery budgets of attempts one turn may lose in all. Progress makes a budget whole again; but a call that
@@ -52,11 +52,6 @@ def overspent(
                 continue  # those beyond the limit come after it
             return {"limit": name, "used": round(used, 6), "of": limit}
     return None
-
-
-def tokens(usage: Usage) -> int:
-    """All of them, in and out."""
-    return usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
 
 
 def used_up(turn: TurnState, agent: Agent) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 from outlast.adapter import Adapter, Budget, Resolved, TakenSteer
 from outlast.clock import Clock
 from outlast.codec import Packer, unsqueeze
+from outlast.engine.allowance import Allowance
 from outlast.engine.budget import overspent
 from outlast.engine.documents import Documents
 from outlast.engine.term import Term
@@ -65,6 +66,7 @@ class Context:
         self.rules: Sequence[Rule] = ()
         """What may run, of the agent's own saying."""
         self.budget: Budget | None = None
+        self._allowance = Allowance(world, writer)
         self.documents = Documents(writer.state, self.blobs, {}, clock)
         self._held = 0
         self._resting = 0
@@ -100,6 +102,8 @@ class Context:
             return
         now_s = self.clock.now()
         evidence = overspent(self.writer.state, self.turn, self.budget, now_s, call)
+        if evidence is None:
+            evidence = await self._allowance.overspent(self.turn, self.budget, now_s)
         if evidence is not None:
             await self.rest()  # what runs is not cut off
             self.park("budget", evidence)

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from outlast.adapter import TakenSteer
+from outlast.agenda import parked_until
 from outlast.clock import Clock
 from outlast.codec import Packer, decode_input, unsqueeze
 from outlast.documents import wish
@@ -37,6 +38,7 @@ from outlast.records import (
     Signal,
     SignalKept,
     Steer,
+    TurnReleased,
     Unschedule,
 )
 from outlast.schedules import came, planned, prompt_id
@@ -193,8 +195,11 @@ class InboxReader:
             self._writer.append(*ruled, packer=packer, consumes=[new.id])
 
     def come(self) -> None:
-        """Queue the prompts whose time has come."""
+        """Queue the prompts whose time has come; let the turn go on whose tenant has a new period."""
         state, now_s = self._writer.state, self._clock.now()
+        until_s = None if state.turn is None else parked_until(state.turn)
+        if state.turn is not None and until_s is not None and now_s >= until_s:
+            self._writer.append(TurnReleased(state.turn.turn, "a new period", now_s, renews=False))
         for schedule in list(state.schedules.values()):
             record = came(state, schedule, now_s)
             if record is None:

@@ -28,7 +28,8 @@ from outlast.fold import SessionState, apply_record, remember
 from outlast.records import FORMAT, AnyRecord, CallOutcome, CallRetracted, Snapshot
 from outlast.records.events import LiveDelta
 from outlast.state import status_of
-from outlast.world import Claim, Commit, Delta, Header, World
+from outlast.tally import spent_by
+from outlast.world import Claim, Commit, Delta, Header, Spent, World
 from outlast.world.commit import make_commit
 
 LAZY_S: Final = 0.02
@@ -47,7 +48,7 @@ Landing: TypeAlias = Ending[None]
 class _Queued:
     """Records that wait for the next commit, with whoever waits for them."""
 
-    __slots__ = ("blobs", "consumes", "landed", "records", "release", "texts")
+    __slots__ = ("blobs", "consumes", "landed", "records", "release", "spent", "texts")
 
     def __init__(self) -> None:
         self.records: list[AnyRecord] = []
@@ -57,6 +58,7 @@ class _Queued:
         self.consumes: list[str] = []
         self.landed: Landing | None = None
         self.release = False
+        self.spent = Spent()
 
 
 class Writer:
@@ -102,6 +104,8 @@ class Writer:
         self.on_lost: Callable[[], None] = lambda: None
         self.adds: Callable[[Sequence[AnyRecord]], Sequence[AnyRecord]] = lambda _: ()
         """What the same commit must say beside records that were just applied."""
+        self.spent = Spent()
+        """What its records have added to what the tenant has spent."""
         self.wake_at_s: float | None = None
         self.asleep = False
         """The turn waits for an input, and for no time."""
@@ -183,12 +187,15 @@ class Writer:
 
     def _apply(self, records: Sequence[AnyRecord]) -> None:
         for place, record in enumerate(records):
+            spent = spent_by(self.state.turn, record)
             try:
                 apply_record(self.state, record)
             except LogBroken as error:
                 if place:  # the live state is ahead of every log there will be: nothing may be decided by it any more
                     self.lose(str(error))
                 raise
+            if spent is not None:
+                self._queued.spent, self.spent = self._queued.spent.plus(spent), self.spent.plus(spent)
             if isinstance(record, CallOutcome | CallRetracted):
                 self._deltas = [delta for delta in self._deltas if delta.call != record.call]
 
@@ -325,7 +332,7 @@ class Writer:
             release=queued.release,
         )
         blobs = {name: queued.blobs[name] for name in refs if name in queued.blobs}
-        return make_commit(header, body, blobs)
+        return make_commit(header, body, blobs, queued.spent)
 
     def _landed(self, error: Exception | None, queued: _Queued, commit: Commit) -> None:
         self._busy = False

@@ -30,6 +30,7 @@ from outlast.world import (
     Liveness,
     Page,
     SessionHead,
+    Spent,
     Subscription,
     Takeover,
     WorkerOffer,
@@ -202,6 +203,9 @@ class AroundWorld:
 
     async def commit_idle(self, session: str, commit: Commit) -> None:
         await self.around("commit_idle", lambda: self.world.commit_idle(session, commit))
+
+    async def spent(self, first_day: int) -> Sequence[Spent]:
+        return await self.around("spent", lambda: self.world.spent(first_day))
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
         await self.around("publish", lambda: self.world.publish(lease, after, first, deltas))

@@ -6,7 +6,7 @@ World to each of them.
 """
 
 from outlast.world.blobs import Blobs
-from outlast.world.commit import Commit, Delta, Gap, Header, Item
+from outlast.world.commit import Commit, Delta, Gap, Header, Item, Spent
 from outlast.world.cursor import START, Cursor
 from outlast.world.inbox import Inbox, Input
 from outlast.world.log import Log, Page, SessionHead
@@ -33,6 +33,7 @@ __all__ = [
     "Page",
     "Queue",
     "SessionHead",
+    "Spent",
     "Subscription",
     "Takeover",
     "WorkerOffer",

@@ -61,6 +61,31 @@ class Header(msgspec.Struct, frozen=True):
         return max(1, self.events)
 
 
+class Spent(msgspec.Struct, frozen=True):
+    """What commits have used up of what a tenant may."""
+
+    day: int = 0
+    """Days from 1970-01-01 to the day (UTC) for which it counts, by the clock of whoever spent it."""
+    cost_usd: float = 0.0
+    tokens: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+
+    def plus(self, other: "Spent") -> "Spent":
+        """Both together, on the later day."""
+        return Spent(
+            max(self.day, other.day),
+            self.cost_usd + other.cost_usd,
+            self.tokens + other.tokens,
+            self.calls + other.calls,
+            self.seconds + other.seconds,
+        )
+
+
+SPENT_DAYS: Final = 92
+"""Days before the newest of which what a tenant has spent is kept at least, one by one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """Records, consumed inputs and blobs that land whole or not at all."""
@@ -70,6 +95,8 @@ class Commit:
     blobs: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """Bytes by hash that must be durable no later than this commit; already stored ones may be given again,
     and the first bytes stay. What stands here counts as named, as `Header.refs` does."""
+    spent: Spent | None = None
+    """Added to what the tenant has spent, once, when the commit lands; not given back to readers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +124,12 @@ class Item:
     delta."""
 
 
-def make_commit(header: Header, body: bytes, blobs: Mapping[str, bytes] = _NO_BLOBS) -> Commit:
+def make_commit(
+    header: Header, body: bytes, blobs: Mapping[str, bytes] = _NO_BLOBS, spent: Spent | None = None
+) -> Commit:
     """A commit whose header holds its digest, whatever digest stood there."""
-    return Commit(msgspec.structs.replace(header, digest=seal(header, body)), body, blobs)
+    sealed = msgspec.structs.replace(header, digest=seal(header, body))
+    return Commit(sealed, body, blobs, None if spent == Spent() else spent)
 
 
 def seal(header: Header, body: bytes) -> str:

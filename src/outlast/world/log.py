@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from outlast.world.commit import Commit, Delta, Item
+from outlast.world.commit import Commit, Delta, Item, Spent
 from outlast.world.cursor import Cursor
 from outlast.world.queue import Lease
 
@@ -122,6 +122,14 @@ class Log(Protocol):
             NotIdle: a lease stands or a turn is open.
             CommitConflict: `commit` is not the next number.
             Fenced, InputTaken, BlobUnknown, BadPayload, SessionUnknown, SessionErased
+        """
+        ...
+
+    async def spent(self, first_day: int) -> Sequence[Spent]:
+        """What the commits of this tenant's sessions have spent from that day on: one for each day, in order.
+
+        A commit counts in the step in which it lands, once, however often it is put. Days more than `SPENT_DAYS` before
+        the tenant's newest may be gone.
         """
         ...
 

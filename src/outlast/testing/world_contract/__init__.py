@@ -19,6 +19,7 @@ from outlast.testing.world_contract import (
     order_cases,
     queue_cases,
     session_cases,
+    spent_cases,
     store_cases,
 )
 from outlast.testing.world_contract.case import (
@@ -40,6 +41,7 @@ CASES: Final[tuple[Case, ...]] = (
     *follow_cases.CASES,
     *drop_cases.CASES,
     *session_cases.CASES,
+    *spent_cases.CASES,
     *store_cases.CASES,
 )
 

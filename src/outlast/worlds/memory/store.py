@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from outlast.clock import Clock, SystemClock
-from outlast.world import Commit, Delta, Input, SessionHead, WorkerRow
+from outlast.world import Commit, Delta, Input, SessionHead, Spent, WorkerRow
+from outlast.world.commit import SPENT_DAYS
 
 
 @dataclass(slots=True)
@@ -54,6 +55,18 @@ class MemoryStore:
         self.workers: dict[str, WorkerRow] = {}
         self.hints: list[Hints] = []
         self.changes = 0
+        self._spent: dict[tuple[str, int], Spent] = {}
+
+    def spend(self, tenant: str, more: Spent) -> None:
+        """Add to a day of a tenant; forget days that are long over."""
+        self._spent[tenant, more.day] = self._spent.get((tenant, more.day), Spent(more.day)).plus(more)
+        for day in [one.day for one in self.spent(tenant, 0) if one.day < more.day - SPENT_DAYS]:
+            del self._spent[tenant, day]
+
+    def spent(self, tenant: str, first_day: int) -> list[Spent]:
+        """By day, in order."""
+        found = [one for (of, _), one in self._spent.items() if of == tenant and one.day >= first_day]
+        return sorted(found, key=lambda one: one.day)
 
     def stands(self, worker: str | None) -> bool:
         """The worker's row stands, and so do its leases."""

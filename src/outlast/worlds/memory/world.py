@@ -28,6 +28,7 @@ from outlast.world import (
     Lease,
     Page,
     SessionHead,
+    Spent,
     Subscription,
     Takeover,
     WorkerOffer,
@@ -164,7 +165,9 @@ class MemoryWorld:
     def _land(self, kept: Session, commit: Commit, worker: str | None) -> None:
         header, head = commit.header, kept.head
         self._keep_blobs(kept, header.refs, commit.blobs)
-        kept.commits.append(replace(commit, blobs={}))
+        kept.commits.append(replace(commit, blobs={}, spent=None))
+        if commit.spent is not None:
+            self._store.spend(self._tenant, commit.spent)
         for name in header.consumes:
             kept.inputs[name] = replace(kept.inputs[name], consumed_by=header.seq, body=b"", refs=())
         kept.head = replace(
@@ -188,6 +191,9 @@ class MemoryWorld:
         kept.names.update(refs, given)
         for name, data in given.items():
             self._store.blobs.setdefault((self._tenant, name), data)
+
+    async def spent(self, first_day: int) -> Sequence[Spent]:
+        return self._store.spent(self._tenant, first_day)
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
         kept = self._find_held(lease)

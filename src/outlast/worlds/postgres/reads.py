@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from outlast.errors import BlobUnknown, SessionErased, SessionUnknown
-from outlast.world import Commit, Header, Page, SessionHead, WorkerRow
+from outlast.world import Commit, Header, Page, SessionHead, Spent, WorkerRow
 from outlast.worlds.postgres.statements import statements
 from outlast.worlds.postgres.store import PostgresStore
 from outlast.worlds.postgres.texts import stored, told, told_names
@@ -124,3 +124,8 @@ async def workers(store: PostgresStore) -> list[WorkerRow]:
 async def dying(store: PostgresStore) -> list[tuple[str, str]]:
     """Tenant and id of sessions whose erasing was cut short."""
     return [(told(tenant), session) for tenant, session in await store.rows(SQL["dying"])]
+
+
+async def spent(store: PostgresStore, tenant: str, first_day: int) -> list[Spent]:
+    """See `Log.spent`."""
+    return [Spent(*found) for found in await store.rows(SQL["spent"], await store.tenant(tenant), first_day)]

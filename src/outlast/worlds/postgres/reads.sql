@@ -48,3 +48,6 @@ select worker, holder, deadline_s from outlast.worker order by worker
 
 -- name: dying
 select t.name, s.id from outlast.session s join outlast.tenant t on t.pk = s.tenant where s.state = 1
+
+-- name: spent
+select day, cost_usd, tokens, calls, seconds from outlast.spent where tenant = $1 and day >= $2 order by day

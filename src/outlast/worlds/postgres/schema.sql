@@ -166,3 +166,13 @@ begin
         and (most is null or outlast.running(of_tenant, null, dead, now_s) < most);
 end
 $$;
+-- What each tenant has spent, by day.
+create table outlast.spent (
+    tenant int not null,
+    day int not null,
+    cost_usd float8 not null,
+    tokens bigint not null,
+    calls bigint not null,
+    seconds float8 not null,
+    primary key (tenant, day)
+) with (fillfactor = 50);

@@ -5,12 +5,15 @@ of a bare insert; many are one statement over arrays. Whatever is unusual about 
 it.
 """
 
-from collections.abc import Mapping
-from typing import Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from outlast.errors import BadPayload
-from outlast.world import Commit, Lease
+from outlast.world import Commit, Lease, Spent
 from outlast.world.checks import check_content
+from outlast.world.commit import SPENT_DAYS
 from outlast.worlds.postgres.statements import statements
 from outlast.worlds.postgres.store import PostgresStore
 from outlast.worlds.postgres.texts import stored
@@ -25,7 +28,7 @@ def is_plain(new: Commit) -> bool:
     """It changes nothing of when its session is ready, and names nothing outside."""
     header = new.header
     calm = header.turn_open and not header.parked and header.wake_at_s is None
-    more = header.snapshot or header.release or header.consumes or header.refs or new.blobs
+    more = header.snapshot or header.release or header.consumes or header.refs or new.blobs or new.spent
     if more or not calm:
         return False
     try:
@@ -33,6 +36,14 @@ def is_plain(new: Commit) -> bool:
     except BadPayload:
         return False
     return True
+
+
+def columns_of_spent(spent: Sequence[Spent | None]) -> tuple[Any, ...]:
+    """What commits have spent, as `land` takes it: ordinals counted from 1, and a list for each field."""
+    found = [(ordinal, one) for ordinal, one in enumerate(spent, 1) if one is not None]
+    rows = [msgspec.structs.astuple(one) for _, one in found]
+    fields = [[row[at] for row in rows] for at in range(len(Spent.__struct_fields__))]
+    return ([ordinal for ordinal, _ in found], *fields, SPENT_DAYS)
 
 
 async def land_plain(store: PostgresStore, tenant: int, asked: Places) -> frozenset[int]:

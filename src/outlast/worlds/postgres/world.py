@@ -15,6 +15,7 @@ from outlast.world import (
     Lease,
     Page,
     SessionHead,
+    Spent,
     Subscription,
     Takeover,
     WorkerOffer,
@@ -77,6 +78,9 @@ class PostgresWorld:
 
     async def commit_idle(self, session: str, commit: Commit) -> None:
         await writes.commit_idle(self.store, self._tenant, session, commit)
+
+    async def spent(self, first_day: int) -> Sequence[Spent]:
+        return await reads.spent(self.store, self._tenant, first_day)
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
         await writes.publish(self.store, self._tenant, lease, (after, first), deltas)

@@ -29,7 +29,7 @@ from outlast.worlds.postgres.reads import check_alive
 from outlast.worlds.postgres.statements import statements
 from outlast.worlds.postgres.store import PostgresStore
 from outlast.worlds.postgres.texts import names, stored, told
-from outlast.worlds.postgres.together import Places, is_plain, land_one, land_plain
+from outlast.worlds.postgres.together import Places, columns_of_spent, is_plain, land_one, land_plain
 
 SQL: Final = statements(__file__)
 TRIES: Final = 20
@@ -246,6 +246,7 @@ async def _land_any(
         list(named.values()),
         list(given),
         list(given.values()),
+        *columns_of_spent([new.spent for _, new in asked.values()]),
     )
     places = list(asked)
     return frozenset(places[int(row[0]) - 1] for row in landed)

@@ -149,6 +149,21 @@ moved as (
             else l.wake_at_s end
     from landing l, clock
     where s.pk = l.pk
+),
+-- Behind the blobs, whose rows others may hold: everybody waits for those first and for this row last.
+counted as (
+    insert into outlast.spent (tenant, day, cost_usd, tokens, calls, seconds)
+    select $1, u.day, sum(u.cost_usd), sum(u.tokens), sum(u.calls), sum(u.seconds)
+    from landing l join unnest($26::bigint[], $27::int[], $28::float8[], $29::bigint[], $30::bigint[], $31::float8[])
+        as u(place, day, cost_usd, tokens, calls, seconds) using (place)
+    where (select count(*) from added) >= 0
+    group by u.day order by u.day
+    on conflict (tenant, day) do update set cost_usd = spent.cost_usd + excluded.cost_usd,
+        tokens = spent.tokens + excluded.tokens, calls = spent.calls + excluded.calls,
+        seconds = spent.seconds + excluded.seconds
+),
+forgotten as (
+    delete from outlast.spent where tenant = $1 and day < (select max(d) from unnest($27::int[]) as d) - $32::int
 )
 select place from landing
 

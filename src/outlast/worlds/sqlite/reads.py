@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from outlast.errors import BlobUnknown
-from outlast.world import Commit, Header, Page, SessionHead
+from outlast.world import Commit, Header, Page, SessionHead, Spent
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import SHIFT, Query
 
@@ -117,3 +117,8 @@ def get_many(query: Query, tenant: str, session: str, hashes: Sequence[str]) -> 
 def dying(query: Query) -> list[tuple[str, str]]:
     """Tenant and id of sessions whose erasing was cut short."""
     return [(tenant, session) for tenant, session in query.rows(SQL["dying"])]
+
+
+def spent(query: Query, tenant: str, first_day: int) -> list[Spent]:
+    """See `Log.spent`."""
+    return [Spent(*found) for found in query.rows(SQL["spent"], (tenant, first_day))]

@@ -37,3 +37,7 @@ select name from tenant order by name
 
 -- name: dying
 select t.name, s.id from session s join tenant t on t.pk = s.tenant where s.state = 1
+
+-- name: spent
+select day, cost_usd, tokens, calls, seconds from spent
+where tenant = (select pk from tenant where name = ?) and day >= ? order by day

@@ -107,3 +107,14 @@ create table naming (
 ) strict, without rowid;
 
 create index naming_by_blob on naming (blob);
+
+-- What each tenant has spent, by day.
+create table spent (
+    tenant integer not null,
+    day integer not null,
+    cost_usd real not null,
+    tokens integer not null,
+    calls integer not null,
+    seconds real not null,
+    primary key (tenant, day)
+) strict, without rowid;

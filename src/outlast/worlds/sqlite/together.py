@@ -70,7 +70,7 @@ def _is_plain(new: Commit) -> bool:
     """It is one of the midst of a turn: it changes nothing of when its session is ready, and names nothing outside."""
     header = new.header
     calm = header.turn_open and not header.parked and header.wake_at_s is None
-    more = header.snapshot or header.release or header.consumes or header.refs or new.blobs
+    more = header.snapshot or header.release or header.consumes or header.refs or new.blobs or new.spent
     if more or not calm or "\0" in header.status:  # JSON of SQLite's ends at a NUL
         return False
     try:

@@ -18,6 +18,7 @@ from outlast.world import (
     Lease,
     Page,
     SessionHead,
+    Spent,
     Subscription,
     Takeover,
     WorkerOffer,
@@ -109,6 +110,9 @@ class SqliteWorld:
             lambda transaction: writes.commit_idle(transaction, self._tenant, session, commit),
             size=_size(commit),
         )
+
+    async def spent(self, first_day: int) -> Sequence[Spent]:
+        return await self._read(lambda query: reads.spent(query, self._tenant, first_day))
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
         await self._write(

@@ -72,3 +72,11 @@ insert into delta (at, first, count, bodies) values (?, ?, ?, ?)
 delete from delta
 where (at, first) in (select at, first from delta where at >= ?1 and at < ?2 order by at, first limit ?3)
 returning 1
+
+-- name: spend
+insert into spent (tenant, day, cost_usd, tokens, calls, seconds) values (?, ?, ?, ?, ?, ?)
+on conflict (tenant, day) do update set cost_usd = cost_usd + excluded.cost_usd, tokens = tokens + excluded.tokens,
+    calls = calls + excluded.calls, seconds = seconds + excluded.seconds
+
+-- name: forget_spent
+delete from spent where tenant = ? and day < ?
