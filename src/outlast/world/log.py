@@ -34,7 +34,7 @@ class SessionHead:
     """How many inputs are not consumed yet."""
     created_at_s: float
     updated_at_s: float
-    """When its newest commit landed or its newest input arrived."""
+    """When its newest commit, a takeover too, landed or its newest input arrived, by the World's clock."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     priority: int = 0
     """Of two ready sessions of one agent the higher is claimed first (`Queue.claim`)."""

@@ -109,6 +109,18 @@ async def a_wake_time_wakes_a_session_whose_turn_is_parked(store: Store) -> None
 
 
 @promise()
+async def the_takeover_of_a_woken_session_is_dated_behind_its_wake_time(store: Store) -> None:
+    async with store.open() as world:
+        lease = await held(world)
+        wake_at_s = await _now(world) + 1.5
+        await landed(world, lease, 3, wake_at_s=wake_at_s, parked=True, release=True)
+        await store.turn(2)
+        await claimed(world)
+        head = await world.get("s")
+        same(head.updated_at_s >= wake_at_s, True)
+
+
+@promise()
 async def a_wake_time_defers_an_open_turn_until_it_has_passed(store: Store) -> None:
     async with store.open() as world:
         lease = await held(world)
