@@ -194,22 +194,24 @@ async def _left(company: Company, absence: Absence) -> None:
     await absence.passes(company)
 
 
-async def test_it_goes_on_where_it_was(company: Company, absence: Absence) -> None:
-    await _left(company, absence)
-    ended = await company.run(first(absence))
+async def _ends(company: Company, code: LoopFunction, done: Sequence[str]) -> None:
+    """The turn is over, and this is what its tools did, in order."""
+    ended = await company.run(code)
     assert ended is not None
     assert (ended.status, ended.value) == ("done", "charge")
-    assert company.done == ["reserve", *absence.does, "charge"]
+    assert company.done == done
+
+
+async def test_it_goes_on_where_it_was(company: Company, absence: Absence) -> None:
+    await _left(company, absence)
+    await _ends(company, first(absence), ["reserve", *absence.does, "charge"])
 
 
 async def test_code_that_changed_behind_the_wait_goes_on_as_changed(
     company: Company, absence: Absence
 ) -> None:
     await _left(company, absence)
-    ended = await company.run(changed_behind(absence))
-    assert ended is not None
-    assert (ended.status, ended.value) == ("done", "charge")
-    assert company.done == ["reserve", *absence.does, "notify", "charge"]
+    await _ends(company, changed_behind(absence), ["reserve", *absence.does, "notify", "charge"])
 
 
 @pytest.mark.parametrize("changed", [changed_before, waits_no_more])
@@ -227,20 +229,14 @@ async def test_code_that_changed_before_the_wait_begins_nothing_and_shows_both_s
     assert await company.run(changed(absence)) is None, "it is still the wrong code"
     assert company.done == ["reserve", *absence.does]
     await company.release()
-    ended = await company.run(first(absence))
-    assert ended is not None
-    assert (ended.status, ended.value) == ("done", "charge")
-    assert company.done == ["reserve", *absence.does, "charge"]
+    await _ends(company, first(absence), ["reserve", *absence.does, "charge"])
 
 
 async def test_behind_patched_the_old_turn_goes_the_old_way_and_the_next_turn_the_new(
     company: Company, absence: Absence
 ) -> None:
     await _left(company, absence)
-    ended = await company.run(patched_before(absence))
-    assert ended is not None
-    assert (ended.status, ended.value) == ("done", "charge")
-    assert company.done == ["reserve", *absence.does, "charge"]
+    await _ends(company, patched_before(absence), ["reserve", *absence.does, "charge"])
     company.done.clear()
     assert await company.run(patched_before(absence), "order 81", "order 82") is None
     assert company.done == ["reserve", "check"]
