@@ -58,8 +58,9 @@ class _Wire:
 
 
 class _Pooler:
-    def __init__(self, server_port: int, size: int) -> None:
+    def __init__(self, server_port: int, size: int, database: str) -> None:
         self._server_port = server_port
+        self._database = database
         self._size = size
         self._give, self._take = anyio.create_memory_object_stream[_Wire](size)
         self.transactions = 0
@@ -70,7 +71,7 @@ class _Pooler:
 
     async def _connect(self) -> _Wire:
         server = _Wire(await anyio.connect_tcp("127.0.0.1", self._server_port))
-        facts = b"user\0postgres\0database\0postgres\0\0"
+        facts = b"user\0postgres\0database\0" + self._database.encode() + b"\0\0"
         await server.stream.send(struct.pack("!ii", len(facts) + 8, 196608) + facts)
         while (await server.receive())[0] != b"Z":
             pass
@@ -143,8 +144,8 @@ class _Pooler:
 
 
 @asynccontextmanager
-async def _open_pooler(server_port: int, size: int) -> AsyncGenerator[int]:
-    pooler = _Pooler(server_port, size)
+async def _open_pooler(server_port: int, size: int, database: str) -> AsyncGenerator[int]:
+    pooler = _Pooler(server_port, size, database)
     await pooler.fill()
     try:
         async with (
@@ -161,10 +162,10 @@ async def _open_pooler(server_port: int, size: int) -> AsyncGenerator[int]:
 
 
 @contextmanager
-def pooler_to(server_port: int, size: int = SIZE) -> Generator[int]:
-    """A pooler before the server at `server_port`, on a thread of its own; its port."""
+def pooler_to(server_port: int, size: int = SIZE, database: str = "postgres") -> Generator[int]:
+    """A pooler before a database of the server at `server_port`, on a thread of its own; its port."""
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(_open_pooler(server_port, size)) as port,
+        portal.wrap_async_context_manager(_open_pooler(server_port, size, database)) as port,
     ):
         yield port

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
+import anyio
+
 from outlast.errors import BadInput
 from outlast.worlds.postgres.address import Address
 
@@ -67,18 +69,32 @@ PLANS: Final[Mapping[str, str]] = {
 }
 
 
+ISOLATION: Final = "read committed"
+"""A statement that waited for a row judges what it then is; under another level it would only fail."""
+NO_LIMIT: Final = (
+    "select set_config('transaction_timeout', '0', {local})"
+    " where current_setting('transaction_timeout', true) is not null"
+)
+"""Ours are bounded otherwise. Only servers from version 17 on know of it, and others refuse a setting that they do not
+know."""
+
+
 def settings_of(patience_s: float) -> dict[str, str]:
     """What holds for our statements, whatever the server, the database or the role say."""
     milliseconds = str(max(1, int(patience_s * 1000)))
     # The last two end what a process that died or froze left behind.
-    limits = {"statement_timeout": milliseconds, "idle_in_transaction_session_timeout": milliseconds}
+    limits = {
+        "lock_timeout": "0",
+        "statement_timeout": milliseconds,
+        "idle_in_transaction_session_timeout": milliseconds,
+    }
     return {"synchronous_commit": "on", **PLANS, **limits}
 
 
 def begin_of(patience_s: float) -> str:
     """What a transaction begins with behind a pooler: what a connection of our own says once is said each time."""
     said = [f"set local {name} = {value}" for name, value in settings_of(patience_s).items()]
-    return "; ".join(["begin", *said])
+    return "; ".join([f"begin isolation level {ISOLATION}", *said, NO_LIMIT.format(local="true")])
 
 
 async def connect(address: Address, *, direct: bool, connect_s: float, patience_s: float) -> Connection:
@@ -89,6 +105,11 @@ async def connect(address: Address, *, direct: bool, connect_s: float, patience_
     """
     past = direct and address.direct is not None
     pooled = address.pooled and not past
+    settings = {
+        "application_name": "outlast",
+        "default_transaction_isolation": ISOLATION,
+        **settings_of(patience_s),
+    }
     dsn = address.direct if past else address.dsn
     connection = await driver.connect(
         dsn,
@@ -99,6 +120,20 @@ async def connect(address: Address, *, direct: bool, connect_s: float, patience_
         max_cached_statement_lifetime=0,
         max_cacheable_statement_size=0,
         # A pooler refuses settings that it does not know: there they are said in each transaction.
-        server_settings=None if pooled else {"application_name": "outlast", **settings_of(patience_s)},
+        server_settings=None if pooled else settings,
     )
+    if not pooled:
+        await _lift(connection)
     return cast("Connection", connection)
+
+
+async def _lift(connection: Connection) -> None:
+    """Take a limit away that its opening message could not."""
+    try:
+        with anyio.CancelScope(
+            shield=True
+        ):  # bounded by its patience: a connection is made whole or not at all
+            await connection.execute(NO_LIMIT.format(local="false"))
+    except BaseException:
+        connection.terminate()
+        raise

@@ -25,7 +25,9 @@ def scripts() -> tuple[str, ...]:
     return tuple(files.joinpath(name).read_text(encoding="utf-8") for name in STEPS)
 
 
-async def prepare(connection: Connection, world: str, schema: str, steps: Sequence[str]) -> None:
+async def prepare(
+    connection: Connection, world: str, schema: str, steps: Sequence[str], *, begin: str = "begin"
+) -> None:
     """Make the tables if there are none, and bring an older layout up to date.
 
     Everything happens in one transaction under an advisory lock: of processes that open at once one does it, and nobody
@@ -39,7 +41,7 @@ async def prepare(connection: Connection, world: str, schema: str, steps: Sequen
     """
     try:
         # In a transaction, so that a pooler in between has it all seen by one server.
-        await connection.execute("begin")
+        await connection.execute(begin)
         try:
             await _check_server(connection, world)
             if await _layout(connection, world, schema, steps) < len(steps):

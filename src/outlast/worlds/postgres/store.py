@@ -58,11 +58,12 @@ class PostgresStore:
         self._clock = clock
         self._pace = pace
         self._localized = in_schema(address.schema)
+        self._begin = begin_of(pace.patience_s) if address.pooled else None
         self.pool = Pool(
             partial(self._connect, direct=False),
             self.name,
             size=address.connections,
-            begin=begin_of(pace.patience_s) if address.pooled else None,
+            begin=self._begin,
             patience_s=pace.connect_s,
         )
         self.board = Board()
@@ -183,7 +184,8 @@ class PostgresStore:
         except Exception as error:
             raise unavailable(self.name, error) from error
         try:
-            await prepare(connection, self.name, self.address.schema, scripts())
+            schema, begin = self.address.schema, self._begin or "begin"
+            await prepare(connection, self.name, schema, scripts(), begin=begin)
         finally:
             await end(connection)
 
