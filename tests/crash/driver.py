@@ -53,7 +53,8 @@ class Orders(msgspec.Struct, frozen=True):
     hold: str = ""
     """While this file exists it claims nothing."""
     strike: str = ""
-    """`SIGKILL` or `SIGSTOP`, at the spot; or `write`: SIGSTOP in the middle of the next write to the World."""
+    """`SIGKILL` or `SIGSTOP`, at the spot; `supervisor`: SIGKILL of the worker's supervisor; or `write`: SIGSTOP in the
+    middle of the next write to the World."""
     spot: tuple[str, str, int] = ("", "", 1)
     """Point, policy and how often; without a point: the n-th crossing of any, counted from 0."""
     lease_s: float = 10.0
@@ -365,6 +366,9 @@ def gate_of(orders: Orders, world: World) -> Gate:
                 os.kill(os.getpid(), signal.SIGKILL)
             case "SIGSTOP":
                 stop()
+            case "supervisor":
+                os.kill(os.getppid(), signal.SIGKILL)
+                signal.pause()  # and nothing more: its own death is on its way
             case _:
                 stop_in_write(world)
 

@@ -1,21 +1,32 @@
-"""Workers on a Postgres that fails them: killed under load, away for longer than a lease, slow, behind a pooler."""
+"""Workers on a Postgres that fails them: killed under load, away for longer than a lease, with its hints lost."""
 
 import asyncio
 import random
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
+import anyio
 import anyio.to_thread
 import pytest
 
+from outlast.adapter import Agent, Gateway
+from outlast.adapters.python import IO, Loop
 from outlast.engine.batch import patiently
 from outlast.engine.supervisor import EXIT_DEADLINE
 from outlast.fold import fold
+from outlast.gate import Point
 from outlast.recovery import IN_DOUBT
 from outlast.session import Session
-from tests.crash.real import LEASE_S, LIMIT_S, Yard, act, read_ledger, yard
-from tests.servers.postgres import postgres_server
+from outlast.testing.faults import Spot
+from outlast.worker import POLL_S, WorkerConfig, open_worker
+from outlast.worlds.postgres import Pace, PostgresWorld, open_postgres
+from outlast.worlds.postgres.database import Rows, Value
+from outlast.worlds.postgres.hints import NOTIFY
+from tests.crash.real import LEASE_S, LIMIT_S, Yard, act, check, read_ledger, took_over_s, yard
+from tests.servers.postgres import PostgresServer, postgres_server
 
 pytestmark = [
     pytest.mark.crash,
@@ -23,6 +34,9 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers"),
 ]
 
+POLLED = Pace(poll_s=POLL_S)
+SLACK_S = 3.0
+"""For a machine that does other things."""
 ROUNDS = 8
 POLICIES = ("never", "safe", "verify", "keyed")
 SCRIPT = [act(policy, f"{policy}-{number}") for number in range(ROUNDS) for policy in POLICIES]
@@ -107,3 +121,65 @@ async def test_turns_outlive_a_server_that_is_away_for_longer_than_their_leases(
             last = await place.start("last", lease_s=LEASE_S)
             last.tell()
             await ended(place, sessions)
+
+
+async def test_a_worker_on_postgres_dies_with_its_supervisor_and_its_lease_decides(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    async with yard(tmp_path, postgres.new_url(), lease_s=1.0, kill_grace_s=0.2) as place:
+        for spot in (Spot(Point.IN_EFFECT, "verify"), Spot(Point.AFTER_INTENT, "never")):
+            name = str(spot.point)
+            place.hold.touch()
+            victim = await place.victim(name, 0, spot, strike="supervisor", lease_s=1.0)
+            session = await place.opened(name)
+            await place.send(victim)
+            await victim.says("struck")
+            died_s = await victim.dies()
+            await check(place, session)
+            assert 0.0 < await took_over_s(place, name, "heir", died_s) < LEASE_S
+
+
+def lose_notifications(world: PostgresWorld) -> None:
+    """Let none of this process's notifications arrive."""
+    real = world.store.pool.rows
+
+    async def rows(statement: str, *bindings: Value) -> Rows:
+        return () if statement == NOTIFY else await real(statement, *bindings)
+
+    world.store.pool.rows = rows
+
+
+async def test_no_turn_waits_longer_than_the_slow_poll_though_every_notification_is_lost(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """The worker's and the application's: a prompt, a signal for a turn that sleeps, one for a turn that is held."""
+    url, waits_s = postgres.new_url(), dict[str, float]()
+
+    async def run(io: IO, prompt: str) -> object:
+        return await io.wait_for("ci")
+
+    agent = Agent("tester", Loop(run))
+    async with open_postgres(url, pace=POLLED) as theirs, open_postgres(url, pace=POLLED) as world:
+        for one in (theirs, world):
+            lose_notifications(one)
+        config = WorkerConfig(tmp_path, kill_grace_s=0.0)
+        async with (
+            open_worker(theirs, {"tester": agent}, cast("Gateway", None), config) as worker,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(worker.work)
+            session = await Session.open(world, "s", agent=agent)
+            for number in range(1, 4):
+                began_s = time.perf_counter()
+                await session.send("go")
+                # Looked at again and again: whether hints come is what is tried.
+                while "waiting" not in (await session.head()).status:  # noqa: ASYNC110 - the same
+                    await asyncio.sleep(0.01)
+                waits_s[f"prompt {number}"] = time.perf_counter() - began_s
+                began_s = time.perf_counter()
+                await session.signal("ci", number)
+                assert (await session.result(number)).value == number
+                waits_s[f"signal {number}"] = time.perf_counter() - began_s
+            worker.drain()
+    # Two polls at most lie between: that of the worker, and that of whoever waits for the end.
+    assert max(waits_s.values()) < 2 * POLL_S + SLACK_S, waits_s
