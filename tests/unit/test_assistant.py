@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,17 +24,6 @@ from outlast.world import World
 from outlast.worlds.memory import MemoryStore, open_memory
 from tests.unit.engine_desk import Desk, opened, records, until
 from tests.unit.listed_model import TOO_LONG, Listed, Step, says, texts, wants, words
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def world(clock: ManualClock) -> AsyncIterator[World]:
-    async with open_memory(MemoryStore(clock)) as opened:
-        yield opened
 
 
 class Shop:

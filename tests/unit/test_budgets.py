@@ -1,6 +1,5 @@
 """A turn that has used up what it may is parked, with the figures, and goes on when a person says so."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,20 +14,8 @@ from outlast.model import Answer, Request, Show, quiet
 from outlast.session import Session
 from outlast.tool import ToolIO, tool
 from outlast.world import World
-from outlast.worlds.memory import MemoryStore, open_memory
 from tests.unit.engine_desk import Desk, call, opened, say
 from tests.unit.listed_model import Listed, says
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def world(clock: ManualClock) -> AsyncIterator[World]:
-    async with open_memory(MemoryStore(clock)) as opened:
-        yield opened
 
 
 def talker(budget: Budget, *, answers: int = 6) -> Agent:

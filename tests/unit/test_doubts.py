@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -41,22 +41,11 @@ from outlast.testing.faults import AroundWorld
 from outlast.tool import Tool, ToolIO, tool
 from outlast.worker import WorkerConfig, open_worker
 from outlast.world import World
-from outlast.worlds.memory import MemoryStore, open_memory
+from outlast.worlds.memory import open_memory
 from tests.unit.engine_desk import Desk, call, opened, records, say, until
 from tests.unit.listed_model import Listed, says
 
 T = TypeVar("T")
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def world(clock: ManualClock) -> AsyncIterator[World]:
-    async with open_memory(MemoryStore(clock)) as opened:
-        yield opened
 
 
 class FarWorld(AroundWorld):

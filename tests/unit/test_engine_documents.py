@@ -1,7 +1,6 @@
 """Documents in a turn: a tool's edits land with its outcome or not at all, and a loop always sees the same."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -32,12 +31,6 @@ from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, TryAgain, Verd
 from outlast.world import Input, World
 from outlast.worlds.memory import open_memory
 from tests.unit.engine_desk import Desk, opened, records
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_memory() as made:
-        yield made
 
 
 async def edits_of(world: World) -> list[DocumentEdited | EditRejected]:

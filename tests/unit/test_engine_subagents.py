@@ -1,16 +1,13 @@
 """A sub-agent is known by the prompt that its caller gave it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import pytest
 
 from outlast.adapter import Agent, Attempt, ModelAsk, Resolved, Send, ToolAsk, ToolResult, TurnResult
 from outlast.adapters.scripted import Scripted
 from outlast.records import CallIntent
 from outlast.tool import Tool
 from outlast.world import World
-from outlast.worlds.memory import open_memory
 from tests.unit.engine_desk import Desk, opened, records
 
 PROMPTS = ["count", "count the files", "the files"]
@@ -36,12 +33,6 @@ class Spawning(Scripted):
         for prompt in PROMPTS:
             await calls.settle_tool(f"t-{prompt}", ToolResult("ok", "done"))
         return TurnResult("done")
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_memory() as opened:
-        yield opened
 
 
 async def test_prompts_that_stand_within_one_another_are_told_apart(world: World) -> None:

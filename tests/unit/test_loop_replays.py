@@ -2,12 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
-import pytest
 
 from outlast.adapter import Agent
 from outlast.adapters.python import IO, Loop, LoopFunction
@@ -19,21 +18,9 @@ from outlast.records import AttemptEnded, CallIntent, Decided, TurnParked
 from outlast.testing.faults import AroundWorld, DeathGate, Killed, MortalWorld, Spot
 from outlast.tool import Tool, ToolIO, tool
 from outlast.world import World
-from outlast.worlds.memory import MemoryStore, open_memory
 from tests.unit.engine_desk import Desk, opened, records
 
 DAY_S = 86_400.0
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def world(clock: ManualClock) -> AsyncIterator[World]:
-    async with open_memory(MemoryStore(clock)) as opened:
-        yield opened
 
 
 def agent_of(function: LoopFunction, *tools: Tool) -> Agent:

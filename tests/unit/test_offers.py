@@ -1,6 +1,5 @@
 """A program waits for days through a tool call: nothing runs meanwhile, and what comes is the call's result."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,21 +10,9 @@ from outlast.clock import ManualClock
 from outlast.offers import ASK, WAIT, read_offer
 from outlast.tool import ToolIO, tool
 from outlast.world import World
-from outlast.worlds.memory import MemoryStore, open_memory
 from tests.unit.engine_desk import Desk, call, opened, say
 
 DAY_S = 86_400.0
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def world(clock: ManualClock) -> AsyncIterator[World]:
-    async with open_memory(MemoryStore(clock)) as opened:
-        yield opened
 
 
 class Counting(Scripted):

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
@@ -20,17 +19,6 @@ from outlast.worlds.memory import MemoryStore, open_memory
 from tests.unit.engine_desk import Desk, opened, records
 
 DAY_S = 86_400.0
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def world(clock: ManualClock) -> AsyncIterator[World]:
-    async with open_memory(MemoryStore(clock)) as opened:
-        yield opened
 
 
 class Shop:

@@ -1,7 +1,7 @@
 """Rules stand before every tool call: what is denied never runs, what is asked about waits for a word."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,6 @@ from outlast.rules import STRICTNESS, Rule, allow, ask, deny, judge
 from outlast.testing.faults import Spot
 from outlast.tool import Tool, ToolIO, tool
 from outlast.world import World
-from outlast.worlds.memory import open_memory
 from tests.unit.engine_desk import Desk, opened, records, say
 from tests.unit.test_python_loop import life
 
@@ -59,12 +58,6 @@ def test_a_rule_that_says_nothing_is_an_error() -> None:
         deny("")
     with pytest.raises(BadInput):
         allow("pay", cents=5)  # pyright: ignore[reportArgumentType] - as users may
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_memory() as opened:
-        yield opened
 
 
 class Shop:

@@ -1,7 +1,6 @@
 """Prompts that come by themselves: once for each time, whatever runs and whoever dies."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -28,12 +27,6 @@ START_S = 1_800_000_000.0
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(START_S)
-
-
-@pytest.fixture
-async def world(clock: ManualClock) -> AsyncGenerator[World]:
-    async with open_memory(MemoryStore(clock)) as opened:
-        yield opened
 
 
 @pytest.fixture

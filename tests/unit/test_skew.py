@@ -1,6 +1,5 @@
 """Workers whose clocks differ from the World's: a time that has passed in the World has come, and nothing spins."""
 
-from collections.abc import AsyncIterator
 from typing import TypeAlias
 
 import pytest
@@ -11,7 +10,6 @@ from outlast.clock import Clock, ClockAhead, ManualClock, SystemClock
 from outlast.errors import NothingCame
 from outlast.notify import Notice
 from outlast.world import World
-from outlast.worlds.memory import MemoryStore, open_memory
 from outlast.worlds.postgres import open_postgres
 from tests.servers.postgres import PostgresServer
 from tests.unit.engine_desk import Desk, agent_of, opened, say
@@ -20,17 +18,6 @@ Skew: TypeAlias = float
 SKEWS: list[Skew] = [-3600.0, -0.5, 0.5, 3600.0]
 """How many seconds a worker's clock is ahead of the World's."""
 PAUSE_S = 60.0
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def world(clock: ManualClock) -> AsyncIterator[World]:
-    async with open_memory(MemoryStore(clock)) as opened:
-        yield opened
 
 
 async def sleeps(io: IO, prompt: str) -> object:
