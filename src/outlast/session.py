@@ -357,11 +357,7 @@ class Turn:
         self.input = input_id
 
     async def follow(self) -> AsyncGenerator[Event]:
-        """What this turn shows, up to `turn.settled`.
-
-        Raises:
-            SessionFull: too many prompts wait to queue this one.
-        """
+        """What this turn shows, up to `turn.settled`. Raises `SessionFull` where too many prompts wait."""
         number = 0
         async with aclosing(self.session.follow(Cursor.behind(await self._before()))) as shown:
             async for event in shown:

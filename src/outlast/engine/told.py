@@ -7,7 +7,7 @@ from outlast.calls import ToolResult
 from outlast.engine.context import Context
 from outlast.engine.results import read_result
 from outlast.fold import CallState
-from outlast.records import CallIntent
+from outlast.records import CallIntent, CallOutcome
 
 TOGETHER: Final = 64
 """Results that are fetched in one round trip."""
@@ -49,17 +49,17 @@ class Told:
         call = state.intent.call
         known = self._fetched.get(call)
         if known is None:
-            known = await self._fetch(call)
+            known = await self._fetch(call, outcome)
         return known
 
-    async def _fetch(self, call: int) -> ToolResult:
+    async def _fetch(self, call: int, outcome: CallOutcome) -> ToolResult:
         """The result of a call; with it those of the calls behind it, which a loop that is walked again asks for."""
         at, calls = bisect_left(self._behind, call), self._context.turn.calls
-        wanted = [calls[number].outcome for number in {call, *self._behind[at : at + TOGETHER]}]
-        outcomes = [outcome for outcome in wanted if outcome is not None]
-        values = await self._context.values([outcome.result for outcome in outcomes])
-        for outcome, value in zip(outcomes, values, strict=True):
-            self._fetched[outcome.call] = read_result(outcome, value)
+        following = [calls[number].outcome for number in self._behind[at : at + TOGETHER] if number != call]
+        outcomes = [outcome, *(one for one in following if one is not None)]
+        values = await self._context.values([one.result for one in outcomes])
+        for one, value in zip(outcomes, values, strict=True):
+            self._fetched[one.call] = read_result(one, value)
         known = self._fetched[call]
         while len(self._fetched) > REMEMBERED:
             del self._fetched[next(iter(self._fetched))]
