@@ -13,7 +13,7 @@ from outlast.codec import decode_delta, encode_records
 from outlast.engine import batch
 from outlast.engine.batch import Batcher
 from outlast.engine.load import load
-from outlast.engine.writer import RUN_OUT, Writer
+from outlast.engine.writer import LAZY_S, RUN_OUT, Writer
 from outlast.errors import AttemptLost, BadPayload, LogBroken, WorldUnavailable
 from outlast.records import (
     FORMAT,
@@ -33,7 +33,7 @@ from outlast.tool import ToolIO, tool
 from outlast.worker import WorkerConfig, open_worker
 from outlast.world import Claim, Commit, Delta, Lease, Takeover, WorkerOffer, World
 from outlast.worlds.memory import open_memory
-from tests.unit.engine_desk import agent_of, call, opened, records, say, until
+from tests.unit.engine_desk import Desk, agent_of, call, opened, records, say, until
 
 T = TypeVar("T")
 
@@ -138,6 +138,40 @@ async def test_a_lease_that_is_not_sure_to_stand_writes_and_shows_nothing(world:
         writer.append(CallRetracted(1, 1))
     assert len(world.batches) == before
     assert not world.texts
+
+
+async def test_what_waits_for_the_next_commit_when_an_attempt_is_over_is_not_sent_behind_its_back(
+    world: Noted,
+) -> None:
+    writer = await writing(world)
+    landed = writer.append(InputDropped("in-9", "why"), lazy=True)
+    sent, loop = len(world.batches), asyncio.get_running_loop()
+    due_s = loop.time() + 2 * LAZY_S
+    await writer.close()
+    with pytest.raises(AttemptLost, match="over"):
+        await landed.wait()
+    await until(lambda: loop.time() > due_s)
+    assert len(world.batches) == sent
+
+
+async def test_an_attempt_that_is_cancelled_leaves_nothing_to_be_sent(world: Noted) -> None:
+    begun = asyncio.Event()
+
+    @tool(replay="safe")
+    async def hold(io: ToolIO) -> str:
+        """Never end."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    agent = agent_of([call("hold")], hold)
+    await opened(world, agent)
+    async with Desk(world).working(agent):
+        await begun.wait()  # its intent, which nobody waits for, is not sent yet
+        sent, loop = len(world.batches), asyncio.get_running_loop()
+    due_s = loop.time() + 2 * LAZY_S
+    await until(lambda: loop.time() > due_s)
+    assert len(world.batches) == sent
 
 
 async def test_commits_of_many_sessions_share_a_round_trip_one_of_each(world: Noted) -> None:
