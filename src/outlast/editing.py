@@ -43,6 +43,11 @@ class DocumentDesk:
         self._shapes = shapes
         """What the documents must be; None when the caller does not know."""
 
+    async def state(self) -> SessionState:
+        """Everything recovery would know of it, read from the log."""
+        head = await self.world.get(self.id)
+        return await load_state(self.world, self.id, head.snapshot_seq)
+
     async def document(self, name: str) -> Document:
         """A document as it is now; version 0 and None if it is not there."""
         return await self._documents(await self._newest(await self.world.get(self.id))).seen(name)

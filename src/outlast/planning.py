@@ -10,7 +10,7 @@ from outlast.codec import canonical, decode_input, unsqueeze
 from outlast.errors import BadInput, BlobBroken
 from outlast.ids import digest
 from outlast.records import Payload, Schedule, Unschedule
-from outlast.records.kinds import Missed, Overlap
+from outlast.records.agenda import Missed, Overlap
 from outlast.schedules import fault_of, first_due
 from outlast.state import SessionState
 from outlast.world import World

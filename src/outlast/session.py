@@ -1,9 +1,8 @@
 """What an application holds: a durable conversation with one agent, and its turns."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,17 +10,13 @@ import msgspec
 
 from outlast.adapter import Agent
 from outlast.clock import Clock, SystemClock
-from outlast.codec import canonical, decode_input, encode_input, encode_records, unsqueeze
-from outlast.editing import DocumentDesk
+from outlast.codec import canonical, decode_input, encode_records, unsqueeze
 from outlast.engine.load import load_state
 from outlast.errors import SessionExists, SessionFull, TurnUnknown
-from outlast.fold import SessionState
 from outlast.founding import opening_of
-from outlast.ids import check_session_id, digest, new_id
-from outlast.planning import Planned, content_of, once_id, plans, wanted_of
+from outlast.ids import check_session_id, new_id
 from outlast.records import (
     FORMAT,
-    AnyInput,
     Cancel,
     Decision,
     Payload,
@@ -30,15 +25,15 @@ from outlast.records import (
     SessionOpened,
     Signal,
     Steer,
-    Unschedule,
     Usage,
 )
 from outlast.records.events import Event
-from outlast.records.kinds import Missed, Overlap, Ruling
+from outlast.records.kinds import Ruling
+from outlast.scheduling import ScheduleDesk
 from outlast.tool import result_text
 from outlast.watch import events
 from outlast.workspace import Workspace
-from outlast.world import START, Cursor, Header, Input, SessionHead, World
+from outlast.world import START, Cursor, Header, SessionHead, World
 from outlast.world.commit import make_commit
 
 
@@ -60,7 +55,7 @@ class Outcome:
         return result_text(self.value)
 
 
-class Session(DocumentDesk):
+class Session(ScheduleDesk):
     """A session of a World. Holding one holds no lease: any number may, anywhere.
 
     Open with `Session.open` (creates or finds) or `Session.find` (only finds).
@@ -134,11 +129,6 @@ class Session(DocumentDesk):
     async def head(self) -> SessionHead:
         """How it stands: a cheap look."""
         return await self.world.get(self.id)
-
-    async def state(self) -> SessionState:
-        """Everything recovery would know of it, read from the log."""
-        head = await self.world.get(self.id)
-        return await load_state(self.world, self.id, head.snapshot_seq)
 
     async def send(self, text: str, *, id: str | None = None, priority: int | None = None) -> "Turn":  # noqa: A002
         """Begin a turn with this prompt; it queues behind one that runs. Durable when this returns.
@@ -245,60 +235,6 @@ class Session(DocumentDesk):
         await self._put(input_id, Retry(turn, by, self._clock.now()), f"{turn}")
         return turn
 
-    async def schedule(  # noqa: PLR0913 - the words of a schedule
-        self,
-        prompt: str,
-        *,
-        at: datetime | float | None = None,
-        every: timedelta | float | None = None,
-        cron: str | None = None,
-        zone: str = "",
-        overlap: Overlap = "queue",
-        missed: Missed = "once",
-        id: str | None = None,  # noqa: A002
-    ) -> str:
-        """Send a prompt at a time, or again and again. Durable when this returns. Returns the id of the schedule.
-
-        The same id with the same content is the same schedule: one that comes again and again goes on as it does, one
-        that comes once has come once, whatever was sent since. With other content it replaces the one of that id.
-
-        Args:
-            at: the one time: a datetime with its time zone, or Unix seconds. One that has passed is now.
-            every: seconds from one time to the next, counted from now.
-            cron: five fields, minute hour day month weekday, as Debian's cron reads them.
-            zone: where `cron` is meant, as `Europe/Berlin`; UTC by default.
-            overlap: what happens at a time when a turn is open: its prompt waits behind it, `queue`, one at most; or is
-                left out, `skip`.
-            missed: what happens with times that passed while no worker was there: the newest comes, late, `once`; or
-                none does, `skip`. It then goes on with the next.
-
-        Raises:
-            BadInput: there is no such time, or not exactly one of `at`, `every` and `cron` was said.
-        """
-        name = id or new_id("schedule")
-        wanted = wanted_of(
-            name,
-            prompt,
-            self._clock.now(),
-            at=at,
-            every=every,
-            cron=cron,
-            zone=zone,
-            overlap=overlap,
-            missed=missed,
-        )
-        input_id = once_id(wanted) if wanted.at_s else new_id("schedule")
-        await self._put(input_id, wanted, content_of(wanted))
-        return name
-
-    async def unschedule(self, schedule: str) -> None:
-        """Let a schedule come no more; one that is not there changes nothing. Its prompts that wait already stay."""
-        await self._put(new_id("unschedule"), Unschedule(schedule, self._clock.now()), schedule)
-
-    async def schedules(self) -> Sequence[Planned]:
-        """The schedules that stand, the next to come first."""
-        return await plans(self.world, self.id, await self.state())
-
     async def follow(self, after: Cursor | str = START) -> AsyncGenerator[Event]:
         """Everything that is shown behind `after`, then whatever comes, without end."""
         cursor = Cursor.parse(after) if isinstance(after, str) else after
@@ -342,11 +278,6 @@ class Session(DocumentDesk):
         """What a `turn.settled` event says, with its value."""
         usage = event.usage or Usage()
         return Outcome(event.turn, event.status, await self.value(event.payload), event.text, usage)
-
-    async def _put(self, input_id: str, value: AnyInput, content: str, priority: int | None = None) -> Input:
-        body = encode_input(value)
-        marks = digest(type(value).__name__.encode(), content.encode())
-        return await self.world.put_input(self.id, Input(input_id, marks, body, priority=priority))
 
 
 class Turn:

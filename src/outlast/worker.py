@@ -17,6 +17,7 @@ from outlast.clock import Clock, SystemClock
 from outlast.codec import encode_records
 from outlast.engine.attempt import Surroundings
 from outlast.engine.claiming import Claiming, Desk, Terms
+from outlast.engine.control import Control
 from outlast.engine.deadlines import Supervision
 from outlast.engine.harness import SupervisedProcesses
 from outlast.engine.keeper import Keeper
@@ -25,7 +26,7 @@ from outlast.engine.pidns import can_use_pid_namespace
 from outlast.engine.places import is_ours, make_places, places_of
 from outlast.engine.proof import Holder, host_id
 from outlast.engine.term import Advanced, Term
-from outlast.engine.turn import KILL_GRACE_S, Advancer, Control
+from outlast.engine.turn import KILL_GRACE_S, Advancer
 from outlast.errors import WorldUnavailable
 from outlast.fold import SessionState
 from outlast.gate import Gate, OpenGate

@@ -18,8 +18,9 @@ from outlast.clock import ManualClock
 from outlast.codec import encode_records
 from outlast.documents import Document
 from outlast.engine.batch import Batcher
+from outlast.engine.control import Control
 from outlast.engine.spacing import Spacing
-from outlast.engine.turn import Advancer, Control
+from outlast.engine.turn import Advancer
 from outlast.errors import ModelCallFailed
 from outlast.fold import CallState, SessionState, fold
 from outlast.gate import Gate

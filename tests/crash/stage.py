@@ -17,8 +17,9 @@ from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.clock import SystemClock
 from outlast.codec import encode_records
 from outlast.engine.batch import Batcher
+from outlast.engine.control import Control
 from outlast.engine.spacing import Spacing
-from outlast.engine.turn import Advancer, Control
+from outlast.engine.turn import Advancer
 from outlast.fold import records_of
 from outlast.gate import Gate, Point
 from outlast.notify import Notice

@@ -18,7 +18,8 @@ from outlast.adapters.scripted import BuiltIn, Model, Scripted
 from outlast.clock import ManualClock
 from outlast.codec import NODE, Packer, encode_input, encode_records, record_refs
 from outlast.engine.batch import Batcher
-from outlast.engine.turn import Advancer, Control
+from outlast.engine.control import Control
+from outlast.engine.turn import Advancer
 from outlast.errors import HarnessError
 from outlast.fold import fold
 from outlast.gate import OpenGate, Point

@@ -11,8 +11,9 @@ from outlast.adapters.scripted import Scripted
 from outlast.clock import Clock, SystemClock
 from outlast.codec import encode_records
 from outlast.engine.batch import Batcher
+from outlast.engine.control import Control
 from outlast.engine.spacing import Spacing
-from outlast.engine.turn import Advancer, Control
+from outlast.engine.turn import Advancer
 from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate
 from outlast.notify import Notifier

@@ -11,7 +11,8 @@ from outlast.adapter import Agent
 from outlast.clock import Clock
 from outlast.codec import encode_records
 from outlast.engine.batch import Batcher
-from outlast.engine.turn import Advancer, Control
+from outlast.engine.control import Control
+from outlast.engine.turn import Advancer
 from outlast.gate import Gate, OpenGate
 from outlast.records import FORMAT, AttemptOpened
 from outlast.testing.faults import Killed

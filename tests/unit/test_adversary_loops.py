@@ -38,7 +38,7 @@ class Obstinate(Scripted):
 async def test_a_turn_that_loses_its_attempts_for_ever_is_parked(
     monkeypatch: pytest.MonkeyPatch, *, breaks: bool
 ) -> None:
-    monkeypatch.setattr("outlast.engine.turn.RETRY_S", (0.0,))
+    monkeypatch.setattr("outlast.engine.pauses.RETRY_S", (0.0,))
     ran = asyncio.Event()
 
     @tool()

@@ -5,7 +5,7 @@ from itertools import pairwise
 from outlast.adapter import Attempt, ModelAsk, TurnResult
 from outlast.adapters.scripted import Scripted
 from outlast.clock import SystemClock
-from outlast.engine.turn import PROVIDER_RETRY_S
+from outlast.engine.pauses import PROVIDER_RETRY_S
 from outlast.errors import ModelCallFailed
 from outlast.records import AttemptEnded
 from outlast.world import World

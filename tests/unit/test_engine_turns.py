@@ -13,7 +13,8 @@ from outlast.adapters.scripted import Scripted
 from outlast.clock import ManualClock
 from outlast.engine.budget import CUT_TIMES
 from outlast.engine.context import Context
-from outlast.engine.turn import CANCELLED, RETRY_S
+from outlast.engine.inbox import CANCELLED
+from outlast.engine.pauses import RETRY_S
 from outlast.errors import HarnessError, InputConflict
 from outlast.fold import SessionState
 from outlast.gate import Point

@@ -11,7 +11,7 @@ from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
 from outlast.cli.text import moment, plain, short
 from outlast.errors import BadInput, NotFound
 from outlast.planning import Planned
-from outlast.records.kinds import Missed, Overlap
+from outlast.records.agenda import Missed, Overlap
 from outlast.session import Session
 
 

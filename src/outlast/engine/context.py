@@ -12,8 +12,9 @@ from outlast.codec import Packer, unsqueeze
 from outlast.engine.allowance import Allowance
 from outlast.engine.budget import overspent
 from outlast.engine.documents import Documents
+from outlast.engine.queued import Landing
 from outlast.engine.term import Term
-from outlast.engine.writer import Landing, Writer
+from outlast.engine.writer import Writer
 from outlast.errors import AttemptLost, TurnStopped
 from outlast.fold import TurnState
 from outlast.gate import Gate

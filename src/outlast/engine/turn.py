@@ -17,12 +17,14 @@ from outlast.engine.attempt import EngineAttempt, Surroundings
 from outlast.engine.batch import Batcher, patiently
 from outlast.engine.budget import cut_off, evidence, used_up
 from outlast.engine.context import HANDED_OVER, Context
+from outlast.engine.control import Control
 from outlast.engine.documents import Documents
 from outlast.engine.effects import as_unicode, described
 from outlast.engine.errands import Errands
 from outlast.engine.inbox import CANCELLED, InboxReader, as_prompts
 from outlast.engine.load import load
 from outlast.engine.outbox import Outbox
+from outlast.engine.pauses import pause_s
 from outlast.engine.recover import recover
 from outlast.engine.settle import closing_records
 from outlast.engine.skew import not_behind
@@ -51,10 +53,6 @@ from outlast.world import Claim, Lease, World
 
 KILL_GRACE_S: Final = 2.0
 """How long the processes of a holder whose lease merely ran out may still be dying."""
-RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0)
-"""Pause before the next attempt after the harness failed, by the number of fruitless attempts."""
-PROVIDER_RETRY_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Pause before the next attempt after the model provider failed, by how often it did so in a row."""
 STUBBORN_S: Final = 5.0
 """How long an ending attempt waits for tools that do not let themselves be cancelled."""
 HOLD_S: Final = 0.25
@@ -82,7 +80,7 @@ class Advancer:
     spacing: Callable[[], Spacing] = Spacing
     """When each session's snapshots are due."""
 
-    async def advance(self, claim: Claim, control: "Control") -> None:
+    async def advance(self, claim: Claim, control: Control) -> None:
         """Advance one claimed session until it has nothing to do, is parked, or is lost.
 
         Returns normally in all these cases; what happened stands in the log.
@@ -111,29 +109,6 @@ class Advancer:
         """Give a lease back. Nothing happens when it no longer stands."""
         with suppress(NotFound, Refused):  # erased meanwhile: there is nothing to give back
             await patiently(lambda: self.world.release(lease))
-
-
-class Control:
-    """How a worker reaches into one advancing session: it lost its lease, or it should hand over."""
-
-    def __init__(self, session: str = "") -> None:
-        self.session = session
-        self.writer: Writer | None = None
-        self.context: Context | None = None
-        self.lost: str | None = None
-        self.draining = False
-
-    def lose(self, cause: str) -> None:
-        """The lease no longer stands, as far as the worker knows."""
-        self.lost = cause
-        if self.writer is not None:
-            self.writer.lose(cause)
-
-    def hand_over(self) -> None:
-        """Stop as soon as it can be done cleanly, and leave the rest to another worker."""
-        self.draining = True
-        if self.context is not None:
-            self.context.stop(HANDED_OVER)
 
 
 class _Session:
@@ -377,9 +352,7 @@ class _Session:
         now, turn = self._advancer.clock.now(), context.turn
         text = as_unicode(str(error)) if isinstance(error, OutlastError) else described(error)
         provider = isinstance(error, ModelCallFailed)
-        pauses, times = (PROVIDER_RETRY_S, turn.refused) if provider else (RETRY_S, max(0, turn.fruitless))
-        pause_s = pauses[min(times, len(pauses) - 1)]
-        again_s = now + (max(pause_s, context.retry_after_s) if provider else pause_s)
+        again_s = now + pause_s(turn, provider=provider, asked_s=context.retry_after_s)
         self._writer.wake_at_s = again_s
         why = "provider" if provider else "failed"
         await self._writer.write(AttemptEnded(turn.turn, why, text, now, again_at_s=again_s))

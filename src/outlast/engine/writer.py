@@ -14,7 +14,7 @@ Invariants:
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -22,6 +22,7 @@ from outlast.agenda import wake_of
 from outlast.codec import Packer, encode_delta, encode_record, record_refs, squeeze
 from outlast.engine.batch import Batcher, patiently
 from outlast.engine.ending import Ending
+from outlast.engine.queued import Landing, Queued
 from outlast.engine.spacing import Spacing
 from outlast.errors import AttemptLost, LogBroken, WorldUnavailable
 from outlast.fold import SessionState, apply_record, remember
@@ -39,26 +40,6 @@ SHOW_S: Final = 0.02
 RUN_OUT: Final = "its lease is not sure to stand any more"
 GIVEN_BACK: Final = "its lease is given back"
 OVER: Final = "it is over"
-
-
-Landing: TypeAlias = Ending[None]
-"""The end of one commit: it has landed, or `AttemptLost`: it never will, as far as this attempt knows."""
-
-
-class _Queued:
-    """Records that wait for the next commit, with whoever waits for them."""
-
-    __slots__ = ("blobs", "consumes", "landed", "records", "release", "spent", "texts")
-
-    def __init__(self) -> None:
-        self.records: list[AnyRecord] = []
-        self.texts: list[bytes] = []
-        """The JSON of each record: made when it is appended, so that what cannot be written is refused there."""
-        self.blobs: dict[str, bytes] = {}
-        self.consumes: list[str] = []
-        self.landed: Landing | None = None
-        self.release = False
-        self.spent = Spent()
 
 
 class Writer:
@@ -86,7 +67,7 @@ class Writer:
         self._stands = stands
         self._seq = claim.seq
         self._snapshot_seq = claim.snapshot_seq
-        self._queued = _Queued()
+        self._queued = Queued()
         self._due = False
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
@@ -263,7 +244,7 @@ class Writer:
         """The lease is gone, as far as this process is concerned: write nothing more."""
         if self._lost is None:
             self._lost = AttemptLost(cause)
-            landed, self._queued = self._queued.landed, _Queued()
+            landed, self._queued = self._queued.landed, Queued()
             if landed is not None:
                 landed.fail(self._lost)
             self._deltas = []
@@ -304,12 +285,12 @@ class Writer:
             self._due = False
 
     def _commit(self) -> None:
-        queued, self._queued = self._queued, _Queued()
+        queued, self._queued = self._queued, Queued()
         self._due = False
         commit = self._make(queued)
         self._batcher.put(self.lease, commit, lambda error: self._landed(error, queued, commit))
 
-    def _make(self, queued: _Queued) -> Commit:
+    def _make(self, queued: Queued) -> Commit:
         state, turn = self.state, self.state.turn
         named = dict.fromkeys((*record_refs(queued.records), *queued.blobs))
         refs = tuple(name for name in named if name not in self._held)
@@ -334,7 +315,7 @@ class Writer:
         blobs = {name: queued.blobs[name] for name in refs if name in queued.blobs}
         return make_commit(header, body, blobs, queued.spent)
 
-    def _landed(self, error: Exception | None, queued: _Queued, commit: Commit) -> None:
+    def _landed(self, error: Exception | None, queued: Queued, commit: Commit) -> None:
         self._busy = False
         self._idle.set()
         landed = queued.landed

@@ -5,6 +5,7 @@ added, with a default; a tag or a field never changes its meaning. Whatever an o
 raises `FORMAT`, and workers that read less leave such a session alone.
 """
 
+from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
 from outlast.records.edits import AnyEdit, Delete, DocumentEdited, EditRejected, Merge, Set
 from outlast.records.errands import ErrandDone, ErrandDue, ErrandKind, PromptRecalled, TurnContinued
 from outlast.records.inputs import (
@@ -33,12 +34,8 @@ from outlast.records.kinds import (
     InputRefused,
     Kept,
     Mirrored,
-    NoticeDue,
-    NoticeTried,
     Parent,
     PromptQueued,
-    ScheduleCame,
-    Scheduled,
     SessionOpened,
     Shelf,
     SignalKept,
@@ -48,7 +45,6 @@ from outlast.records.kinds import (
     TurnParked,
     TurnReleased,
     TurnSettled,
-    Unscheduled,
     Verdict,
 )
 from outlast.records.payload import EMPTY, Payload, Usage

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
 from outlast.records.edits import DocumentEdited, EditRejected
 from outlast.records.errands import ErrandDone, ErrandDue, PromptRecalled, TurnContinued
 from outlast.records.kinds import (
@@ -21,11 +22,7 @@ from outlast.records.kinds import (
     InputDropped,
     InputRefused,
     Mirrored,
-    NoticeDue,
-    NoticeTried,
     PromptQueued,
-    ScheduleCame,
-    Scheduled,
     SessionOpened,
     SignalKept,
     Snapshot,
@@ -34,7 +31,6 @@ from outlast.records.kinds import (
     TurnParked,
     TurnReleased,
     TurnSettled,
-    Unscheduled,
     Verdict,
 )
 from outlast.records.payload import EMPTY, Payload, Usage

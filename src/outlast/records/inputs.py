@@ -4,8 +4,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from outlast.records.agenda import Missed, Overlap
 from outlast.records.edits import AnyEdit
-from outlast.records.kinds import Missed, Overlap, Ruling, TurnStatus
+from outlast.records.kinds import Ruling, TurnStatus
 from outlast.records.payload import Usage
 
 

@@ -2,6 +2,7 @@
 
 from typing import TypeAlias
 
+from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
 from outlast.records.edits import DocumentEdited, EditRejected
 from outlast.records.errands import ErrandDone, ErrandDue, PromptRecalled, TurnContinued
 from outlast.records.kinds import (
@@ -15,11 +16,7 @@ from outlast.records.kinds import (
     InputDropped,
     InputRefused,
     Mirrored,
-    NoticeDue,
-    NoticeTried,
     PromptQueued,
-    ScheduleCame,
-    Scheduled,
     SessionOpened,
     SignalKept,
     Snapshot,
@@ -28,7 +25,6 @@ from outlast.records.kinds import (
     TurnParked,
     TurnReleased,
     TurnSettled,
-    Unscheduled,
     Verdict,
 )
 

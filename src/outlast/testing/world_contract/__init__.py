@@ -15,6 +15,7 @@ from outlast.testing.world_contract import (
     drop_cases,
     follow_cases,
     inbox_cases,
+    lease_cases,
     log_cases,
     order_cases,
     queue_cases,
@@ -36,6 +37,7 @@ from outlast.testing.world_contract.case import (
 CASES: Final[tuple[Case, ...]] = (
     *log_cases.CASES,
     *queue_cases.CASES,
+    *lease_cases.CASES,
     *order_cases.CASES,
     *inbox_cases.CASES,
     *follow_cases.CASES,
