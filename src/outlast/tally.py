@@ -3,6 +3,7 @@
 Invariants:
 
 * It follows from the log alone: which worker writes a record, and how often that is tried, changes nothing.
+* What a spawned session cost counts once, in that session's own log, though its parent's turn counts it, too.
 * Money and tokens count with the record that reports them. Calls, and the time that workers take, count up to the next
   such record, or to the end of the attempt or of the turn: what a lost worker did since the last is counted by its
   successor, but for its time.
@@ -37,11 +38,18 @@ def spent_by(turn: TurnState | None, record: AnyRecord) -> Spent | None:
     usage = record.usage if isinstance(record, CallOutcome | CallRetracted) else Usage()
     if usage is None:
         return None
+    if isinstance(record, CallOutcome) and _spawned(turn, record.call):
+        usage = Usage()
     at_s = turn.counted_s if isinstance(record, CallRetracted) else record.at_s
     calls = turn.count() - turn.counted
     # A snapshot of an older release does not know since when.
     seconds = max(0.0, at_s - turn.counted_s) if turn.counted_s else 0.0
     return Spent(day_of(at_s), usage.cost_usd, tokens(usage), calls, round(seconds, 4))
+
+
+def _spawned(turn: TurnState, call: int) -> bool:
+    found = turn.calls.get(call)
+    return found is not None and bool(found.intent.child)
 
 
 def counted(turn: TurnState | None, record: AnyRecord) -> None:

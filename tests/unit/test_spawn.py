@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 import pytest
+from msgspec import structs
 
 from outlast.adapter import Agent, Budget
 from outlast.adapters.python import IO, Loop, LoopFunction
@@ -15,6 +16,7 @@ from outlast.engine.children import DEPTH_LIMIT, forsake
 from outlast.errors import BadInput, ChildFailed, NothingCame
 from outlast.fold import SessionState
 from outlast.gate import Point
+from outlast.model import user
 from outlast.records import CallIntent, ErrandDone, ErrandDue, InputDropped, Report, Usage
 from outlast.session import Session
 from outlast.testing.faults import FlakyWorld, When
@@ -23,6 +25,7 @@ from outlast.world import Input, World
 from outlast.worlds.memory import MemoryStore, open_memory
 from tests.unit.engine_desk import records, say
 from tests.unit.family_desk import Family
+from tests.unit.listed_model import Listed, says
 
 DAY_S = 86_400.0
 
@@ -58,6 +61,28 @@ async def children(world: World) -> list[str]:
 
 async def state_of(world: World, session: str, clock: ManualClock) -> SessionState:
     return await (await Session.find(world, session, clock=clock)).state()
+
+
+async def test_what_a_child_costs_counts_once_for_the_tenant(world: World, clock: ManualClock) -> None:
+    answer = structs.replace(says("so"), usage=Usage(60, 40, cost_usd=1.0))
+    model = Listed(answer, answer)
+
+    async def boss(io: IO, prompt: str) -> object:
+        return await io.spawn("middle", "go")
+
+    async def middle(io: IO, prompt: str) -> object:
+        await io.model(model, [user("how?")])
+        return await io.spawn("helper", "go")
+
+    async def helper(io: IO, prompt: str) -> object:
+        return (await io.model(model, [user("how?")])).message.text
+
+    session = await begin(world, clock)
+    await Family(world, clock, [*agents(boss, helper), Agent("middle", Loop(middle))]).work()
+    outcome = await session.result(1)
+    (spent,) = await world.spent(0)
+    assert outcome.usage == Usage(120, 80, cost_usd=2.0)
+    assert (spent.cost_usd, spent.tokens, spent.calls) == (2.0, 200, 2)
 
 
 async def test_a_loop_spawns_several_and_one_worker_carries_them_all(
