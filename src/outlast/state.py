@@ -139,6 +139,8 @@ class TurnState(msgspec.Struct):
     """Calls that a person has allowed, each for itself."""
     allowed_for_turn: list[int] = []
     """Calls that a person has allowed, and with them the same call again in the turn."""
+    allowed_before: list[CallIntent] = []
+    """Those of them that `calls` holds no more."""
     ordinals: dict[str, int] = {}
     """Next ordinal by `kind/lane`."""
     steers: list[SteerTaken] = []
@@ -171,7 +173,13 @@ class TurnState(msgspec.Struct):
         self.talk = talk_of(self) or self.talk
         self.begun_with, self.begun = own(record.state), self.begun + 1
         self.past += len(self.calls)
-        self.calls, self.noticed, self.allowed, self.steers = {}, [], [], []
+        self.allowed_before.extend(own_intent(call.intent) for call in self.allowed_still())
+        self.calls, self.noticed, self.steers = {}, [], []
+        self.allowed, self.allowed_for_turn = [], []
+
+    def allowed_still(self) -> "list[CallState]":
+        """The calls that a person has allowed for the turn, as far as `calls` holds them."""
+        return [self.calls[number] for number in self.allowed_for_turn if number in self.calls]
 
     @property
     def waits(self) -> bool:
@@ -188,10 +196,12 @@ class TurnState(msgspec.Struct):
 
     def count(self, before: int = 0) -> int:
         """Its model and tool calls, those `before` a number only if that is given."""
-        if not before:  # by the numbers that each lane has reached, since it is asked before every call
-            return sum(made for place, made in self.ordinals.items() if place.startswith(("model/", "tool/")))
-        kinds = (call.intent.kind for number, call in self.calls.items() if number < before)
-        return sum(kind in {"model", "tool"} for kind in kinds)
+        # By the numbers that each lane has reached: it is asked before every call, and `calls` lacks what is past.
+        made = sum(made for place, made in self.ordinals.items() if place.startswith(("model/", "tool/")))
+        if not before:
+            return made
+        kinds = (call.intent.kind for number, call in self.calls.items() if number >= before)
+        return made - sum(kind in {"model", "tool"} for kind in kinds)
 
     def park(self, record: TurnParked) -> None:
         """It waits for a person. What it is in doubt about is asked anew, whatever was decided before."""
@@ -313,6 +323,11 @@ class SessionState(msgspec.Struct):
 def own(payload: Payload) -> Payload:
     """The payload with a text of its own: what was decoded is a window on its whole commit, and would keep that."""
     return payload if payload.ref else msgspec.structs.replace(payload, json=payload.json.copy())
+
+
+def own_intent(intent: CallIntent) -> CallIntent:
+    """The intent with arguments of its own, as `own`."""
+    return msgspec.structs.replace(intent, arguments=own(intent.arguments))
 
 
 def talk_of(turn: TurnState) -> TalkState | None:

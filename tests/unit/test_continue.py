@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from outlast.clock import ManualClock
 from outlast.errors import BadInput
 from outlast.gate import Point
 from outlast.records import CallIntent, Snapshot, TurnContinued, TurnParked
+from outlast.rules import ask
 from outlast.session import Session
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, Spot
 from outlast.tool import Tool, ToolIO, tool
@@ -65,6 +67,43 @@ async def test_a_loop_begins_again_in_the_same_turn_with_what_it_hands_on(
     found = await records(world)
     assert sum(isinstance(one, TurnContinued) for one in found) == ROUNDS - 1
     assert [one.ordinal for one in found if isinstance(one, CallIntent)] == [0, 1, 2, 3, 4]
+
+
+async def test_a_word_for_the_turn_counts_behind_a_beginning(world: World, clock: ManualClock) -> None:
+    async def payer(io: IO, prompt: str) -> object:
+        if io.state is None:
+            await io.tool("pay", cents=1)
+            await io.continue_as_new(1)
+        return [await io.tool("pay", cents=1), await io.tool("pay", cents=2)]
+
+    agent = replace(agent_of(payer), rules=[ask("pay")])
+    session = await opened(world, agent)
+    for call in (1, 3):
+        await Desk(world, clock).work(agent)
+        turn = (await session.state()).turn
+        assert turn is not None
+        assert turn.parked is not None
+        assert turn.parked.evidence["asks"] == [call]
+        await session.decide(call, "allow", for_turn=True)
+    await Desk(world, clock).work(agent)
+    assert (await session.result(1)).value == [1, 2]
+
+
+async def test_a_call_knows_how_many_came_before_it_also_behind_a_beginning(
+    world: World, clock: ManualClock
+) -> None:
+    async def payer(io: IO, prompt: str) -> None:
+        for cents in range(3):
+            await io.tool("pay", cents=cents)
+        if io.state is None:
+            await io.continue_as_new(1)
+        await io.wait_for("more")
+
+    session = await opened(world, agent_of(payer))
+    await Desk(world, clock).work(agent_of(payer))
+    turn = (await session.state()).turn
+    assert turn is not None
+    assert (turn.count(), turn.count(before=6), turn.count(before=5)) == (6, 5, 4)
 
 
 async def test_the_calls_before_are_read_no_more_and_count_for_the_budget(

@@ -70,8 +70,7 @@ class Permits:
         if state.intent.call in (*turn.allowed, *turn.allowed_for_turn):
             return True
         wanted = canonical(await self._context.value(state.intent.arguments))
-        for number in turn.allowed_for_turn:
-            other = turn.calls[number].intent
+        for other in (*turn.allowed_before, *(call.intent for call in turn.allowed_still())):
             same = other.name == state.intent.name
             if same and canonical(await self._context.value(other.arguments)) == wanted:
                 return True
