@@ -89,10 +89,18 @@ def came(state: SessionState, schedule: ScheduleState, now_s: float) -> Schedule
     return ScheduleCame(schedule.set.name, due_s, next_s, _why_not(state, schedule, due_s, now_s), now_s)
 
 
+def known_prompts(state: SessionState) -> set[str]:
+    """The ids of the prompts that wait, and of the open turn's: none of them may be queued again."""
+    waiting = {prompt.input for prompt in state.queue}
+    return waiting if state.turn is None else {*waiting, state.turn.input}
+
+
 def _why_not(state: SessionState, schedule: ScheduleState, due_s: float, now_s: float) -> str:
     kept, last = schedule.set, state.last
     if any(prompt.input.rpartition("@")[0] == kept.name for prompt in state.queue):
         return "one waits already"
+    if prompt_id(kept.name, due_s) in known_prompts(state):
+        return "its turn is open"
     beside = state.turn is not None or (last is not None and 0.0 < last.began_s <= due_s <= last.at_s)
     if beside:
         return "a turn was open" if kept.overlap == "skip" else ""

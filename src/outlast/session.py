@@ -146,7 +146,10 @@ class Session(ScheduleDesk):
         return Turn(self, input_id)
 
     async def steer(self, text: str, *, id: str | None = None) -> str:  # noqa: A002
-        """Tell the running turn something. If its turn never takes it, it becomes the next prompt. Returns its id."""
+        """Tell the running turn something. Returns its id.
+
+        If its turn never takes it, it becomes the next prompt; where 1,000 wait already it is refused, as a signal is.
+        """
         input_id = id or new_id("in")
         await self._put(input_id, Steer(text, sent_at_s=self._clock.now()), text)
         return input_id

@@ -69,6 +69,19 @@ async def test_of_too_many_prompts_the_newest_is_refused_and_its_sender_is_told(
     assert again.input not in [record.input for record in await refused(world)]
 
 
+async def test_steers_that_no_turn_took_are_queued_as_far_as_there_is_room(world: World) -> None:
+    session = await opened(world, AGENT)
+    await Desk(world).work(AGENT)
+    await session.send("me too", id="before")
+    for number in range(PROMPTS_QUEUED + 1):
+        await session.steer("look here", id=f"steer-{number}")
+    await Desk(world).work(AGENT)
+    late = [f"steer-{PROMPTS_QUEUED - 1}", f"steer-{PROMPTS_QUEUED}"]
+    assert [record.input for record in await refused(world)] == late
+    assert len((await session.state()).queue) == PROMPTS_QUEUED
+    assert (await session.head()).waiting_inputs == 0
+
+
 async def test_who_sends_the_same_refused_prompt_again_is_told_the_same(world: World) -> None:
     session = await opened(world, AGENT)
     for number in range(PROMPTS_QUEUED + 1):

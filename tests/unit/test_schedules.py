@@ -12,7 +12,7 @@ from outlast.clock import ManualClock
 from outlast.engine.load import load_state
 from outlast.errors import BadInput
 from outlast.records import InputDropped, PromptQueued, Schedule, ScheduleCame, Scheduled, Set
-from outlast.schedules import fault_of, first_due
+from outlast.schedules import fault_of, first_due, prompt_id
 from outlast.session import Session
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
 from outlast.world import World
@@ -335,3 +335,28 @@ async def test_an_edit_of_an_idle_session_leaves_its_schedules_as_they_stand(
     await desk.work(agent)
     assert len(await prompts(world)) == 1
     assert (await session.document("plan")).value == {"a": 2}
+
+
+@pytest.mark.parametrize("how", ["send", "steer", "early", "schedule"])
+async def test_no_prompt_of_the_same_id_as_the_open_turns_is_queued(
+    world: World, clock: ManualClock, how: str
+) -> None:
+    holder = Agent("tester", Loop(held_turn))
+    session, desk = await open_session(world, holder, clock), Desk(world, clock)
+    its_id = prompt_id("later", START_S + DAY_S)
+    if how == "early":
+        await session.send("me first", id=its_id)
+    await session.schedule("look again", at=START_S + DAY_S, id="later")
+    await desk.work(holder)
+    clock.turn(DAY_S)
+    await desk.work(holder)
+    if how == "schedule":
+        await session.schedule("look anew", at=START_S + DAY_S, id="later")
+    elif how != "early":
+        await (session.send("me too", id=its_id) if how == "send" else session.steer("me too", id=its_id))
+    await desk.work(holder)
+    await session.signal("go", 1)
+    await desk.work(holder)
+    assert (await session.result(1)).value == 1
+    head, state = await session.head(), await session.state()
+    assert (head.turn_open, head.waiting_inputs, state.next_turn, state.schedules) == (False, 0, 2, {})

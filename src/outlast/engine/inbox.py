@@ -41,7 +41,8 @@ from outlast.records import (
     TurnReleased,
     Unschedule,
 )
-from outlast.schedules import came, planned, prompt_id
+from outlast.schedules import came, known_prompts, planned, prompt_id
+from outlast.state import SessionState
 from outlast.world import Input, Subscription, World
 
 POLL_S: Final = 2.0
@@ -219,17 +220,12 @@ class InboxReader:
         self._writer.append(InputDropped(new.id, reason), consumes=[new.id])
 
     def _queue(self, new: Input, text: str, *, steered: bool) -> None:
-        if any(prompt.input == new.id for prompt in self._writer.state.queue):
-            self._drop(new, "a schedule's prompt has its id")
-            return
-        if len(self._writer.state.queue) >= PROMPTS_QUEUED:
-            full = f"{PROMPTS_QUEUED:,} prompts wait behind the open turn"
-            refused = InputRefused(new.id, reason=full, at_s=self._clock.now())
-            self._writer.append(refused, consumes=[new.id], lazy=True)
-            return
         packer = self._writer.packer()
-        record = PromptQueued(new.id, packer.payload(text, what="the prompt"), steered)
-        self._writer.append(record, packer=packer, consumes=[new.id], lazy=True)
+        (record,) = as_prompts(
+            self._writer.state, [TakenSteer(new.id, text)], packer, self._clock.now(), steered=steered
+        )
+        lazy = not isinstance(record, InputDropped)
+        self._writer.append(record, packer=packer, consumes=[new.id], lazy=lazy)
 
     async def watch(self, attempt: EngineAttempt, context: Context) -> None:
         """Read again whenever something may have come since the last look, until cancelled; while `listening`."""
@@ -241,9 +237,20 @@ class InboxReader:
             await self.read(attempt, context)
 
 
-def as_prompts(steers: Sequence[TakenSteer], packer: Packer) -> list[PromptQueued]:
-    """Steers that the turn never took, as the prompts that they become."""
-    return [
-        PromptQueued(steer.input, packer.payload(steer.text, what="the steer"), steered=True)
-        for steer in steers
-    ]
+def as_prompts(
+    state: SessionState, steers: Sequence[TakenSteer], packer: Packer, now_s: float, *, steered: bool = True
+) -> list[PromptQueued | InputDropped | InputRefused]:
+    """What comes of inputs that are to be the next prompts, such as steers that their turn never took."""
+    records: list[PromptQueued | InputDropped | InputRefused] = []
+    known, waiting = known_prompts(state), len(state.queue)
+    for steer in steers:
+        if steer.input in known:
+            records.append(InputDropped(steer.input, "a schedule's prompt has its id"))
+        elif waiting >= PROMPTS_QUEUED:
+            full = f"{PROMPTS_QUEUED:,} prompts wait behind the open turn"
+            records.append(InputRefused(steer.input, reason=full, at_s=now_s))
+        else:
+            prompt = packer.payload(steer.text, what="the prompt")
+            records.append(PromptQueued(steer.input, prompt, steered))
+            waiting += 1
+    return records

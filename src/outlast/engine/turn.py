@@ -320,7 +320,10 @@ class _Session:
         self._writer.asleep = self._writer.wake_at_s is None
         packer = self._writer.packer()
         steers = attempt.steers.untaken()
-        records = [AttemptEnded(turn.turn, "waiting", at_s=now), *as_prompts(steers, packer)]
+        records = [
+            AttemptEnded(turn.turn, "waiting", at_s=now),
+            *as_prompts(self._writer.state, steers, packer, now),
+        ]
         self._control.context = None
         await self._writer.write(
             *records,
@@ -336,7 +339,8 @@ class _Session:
         steers = () if attempt is None else attempt.steers.untaken()
         consumes = [*(steer.input for steer in steers), *self._inbox.cancels]
         self._inbox.cancels = []
-        records = [*closing_records(context.turn, end, packer, context.clock), *as_prompts(steers, packer)]
+        now, closing = context.clock.now(), closing_records(context.turn, end, packer, context.clock)
+        records = [*closing, *as_prompts(self._writer.state, steers, packer, now)]
         self._control.context = None
         await self._drop_deltas()
         # A prompt that comes meanwhile makes the session ready again, whoever claims it then.
