@@ -67,6 +67,15 @@ async def test_a_call_that_must_never_run_twice_does_not_and_says_where_it_is_in
     assert {cut.count("pay", cents=6) for cut in cuts} == {0}
 
 
+async def test_what_an_agent_spawns_is_not_carried_not_even_its_like(kill_everywhere: KillEverywhere) -> None:
+    async def run(io: IO, prompt: str) -> object:
+        await io.result("pay", {"cents": 5})
+        return await io.spawn("tester", "you too")
+
+    cuts = await kill_everywhere(lambda: agent_of(run, tool(name="pay")(Till().pay)), "go")
+    assert {(cut.status, cut.count("pay")) for cut in cuts} <= {("waiting", 0), ("waiting", 1)}
+
+
 async def test_a_ready_made_loop_is_killed_between_its_model_calls_too(
     kill_everywhere: KillEverywhere,
 ) -> None:

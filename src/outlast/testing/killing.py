@@ -204,7 +204,7 @@ class _Play:
             before = len(outside.runs)
             mortal = MortalWorld(world)
             outside.worker, outside.world = "second", mortal
-            life = Life(mortal, clock, record, outside.worker, frozenset({"first"}))
+            life = Life(mortal, clock, record, outside.worker, frozenset({"first"}), SESSION)
             await self._carry(session, agent, life, clock)
             cut = await _seen(session, spot, outside.runs)
             _check_runs(cut, agent, await _log(session), outside.runs[before:], finished)
@@ -218,7 +218,8 @@ class _Play:
         outside.worker, outside.world = "first", mortal
         gate: Gate = DeathGate(spot, mortal)
         with suppress(Killed):
-            await self._carry(session, agent, Life(mortal, clock, gate, outside.worker), clock)
+            life = Life(mortal, clock, gate, outside.worker, only=SESSION)
+            await self._carry(session, agent, life, clock)
         assert mortal.dead, (
             f"killed at {spot}: the turn did not come there this time. Does it go another way each time?"
         )

@@ -35,6 +35,8 @@ class Life:
     gate: Gate = field(default_factory=OpenGate)
     name: str = "worker"
     dead: frozenset[str] = frozenset()
+    only: str | None = None
+    """The one session that it advances; None for any."""
 
     async def work(self, agent: Agent) -> None:
         """Go on until nothing is ready."""
@@ -51,7 +53,7 @@ class Life:
     async def _claim(self, agent: Agent) -> Claim | None:
         self.world.open_liveness().renew(WorkerRow(self.name, "", 0.0), LEASE_S)
         opened = AttemptOpened(self.name, "here", {}, self.clock.now())
-        offer = WorkerOffer(self.name, frozenset({agent.name}), FORMAT, dead=self.dead)
+        offer = WorkerOffer(self.name, frozenset({agent.name}), FORMAT, dead=self.dead, only=self.only)
         return await self.world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))
 
 
