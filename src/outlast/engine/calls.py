@@ -64,7 +64,7 @@ class AttemptCalls(LoopCalls):
     async def void_model(
         self, call: int, reason: str, usage: Usage | None = None, *, retry_after_s: float = 0.0
     ) -> None:
-        self._context.retry_after_s = retry_after_s
+        self._context.refused(call, retry_after_s)
         for kind in ("text", "thinking"):
             self._offsets.pop((call, kind), None)
         await self._models.void(call, reason, usage)

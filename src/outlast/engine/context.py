@@ -58,8 +58,8 @@ class Context:
         self.on_begin_again: Callable[[], None] = lambda: None
         self.closed = False
         """The attempt is over: whoever still holds a part of it must not write any more."""
-        self.retry_after_s = 0.0
-        """How long the provider asked not to be asked again, when it last refused."""
+        self._refused: dict[int, float] = {}
+        """By model call, the Unix time up to which its provider wants not to be asked again, by its last refusal."""
         self._steers: list[tuple[str, TakenSteer]] = []
         """Steers that a model intent is to carry, with the lane that it must be of; empty for any."""
         self.runs: Callable[[], bool] = lambda: False
@@ -89,6 +89,17 @@ class Context:
             self._over.set()
             self._rest.set()
             self.on_stop()
+
+    def refused(self, call: int, retry_after_s: float) -> None:
+        """The provider of a model call wants it asked again after so many seconds."""
+        self._refused[call] = self.clock.now() + retry_after_s
+
+    @property
+    def retry_after_s(self) -> float:
+        """For how long providers want not to be asked again: the longest, of calls that none has answered since."""
+        calls = self.turn.calls
+        times = [at_s for call, at_s in self._refused.items() if call not in calls or calls[call].open]
+        return max(0.0, max(times, default=0.0) - self.clock.now())
 
     async def afford(self, call: int = 0) -> None:
         """Return if the turn may make another call; park it where it has used up what it may.

@@ -297,12 +297,20 @@ class _Session:
         if isinstance(end, OutlastError) and context.stopping is None:
             return await self._failed(context, end)
         if context.stopping == HANDED_OVER:
-            now, turn = self._advancer.clock.now(), context.turn
-            fence = self._writer.lease.fence
-            cut = tuple(call.intent.call for call in turn.open_calls() if cut_off(call, fence))
-            waits = only_waits(self._writer.state, turn, now)
-            await self._writer.write(AttemptEnded(turn.turn, "handed_over", at_s=now, cut=cut, waits=waits))
+            await self._hand_over(context)
         return False
+
+    async def _hand_over(self, context: Context) -> None:
+        """Leave the turn to the next attempt: at once, or when a provider that has refused wants to be asked again."""
+        now, turn = self._advancer.clock.now(), context.turn
+        fence, asked_s = self._writer.lease.fence, context.retry_after_s
+        cut = tuple(call.intent.call for call in turn.open_calls() if cut_off(call, fence))
+        again_s = now + asked_s if asked_s else 0.0
+        self._writer.wake_at_s = again_s or None
+        waits = only_waits(self._writer.state, turn, now)
+        await self._writer.write(
+            AttemptEnded(turn.turn, "handed_over", at_s=now, cut=cut, waits=waits, again_at_s=again_s)
+        )
 
     async def _suspend(self, context: Context, attempt: EngineAttempt) -> bool:
         """All that the turn does is wait: give the session back until one of its waits may end, by time or by input."""
