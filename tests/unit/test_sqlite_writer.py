@@ -140,6 +140,22 @@ async def test_a_refusal_in_the_loops_thread_is_the_callers_and_leaves_nothing(w
     assert await by_the_loop(world)
 
 
+async def test_an_interrupt_in_the_loops_thread_lets_go_of_the_databases_lock(
+    path: Path, world: SqliteWorld
+) -> None:
+    def interrupt(_: Transaction) -> None:
+        raise KeyboardInterrupt
+
+    await anyio.lowlevel.checkpoint()
+    with pytest.raises(KeyboardInterrupt):
+        await writer_of(world).write(interrupt)
+    other = connect(str(path))
+    other.execute("begin immediate")
+    other.execute("commit")
+    other.close()
+    assert await by_the_loop(world)
+
+
 async def test_a_full_disk_refuses_in_the_loops_thread_and_leaves_nothing(world: SqliteWorld) -> None:
     lease = await held(world)
     new = commit(3, 1, b"x" * 200_000)

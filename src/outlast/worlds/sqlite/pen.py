@@ -137,7 +137,7 @@ class Pen:
         try:
             self._database.set_busy_timeout(0)  # of programs that do not stand in our line
             return self._transact([job])
-        except Exception as error:
+        except BaseException as error:  # an interrupt, too, comes in this thread, which may live on
             self._undo(error)
             if isinstance(error, apsw.BusyError):
                 return None
@@ -184,7 +184,7 @@ class Pen:
             told |= self._attempt([job])
         return frozenset(told)
 
-    def _undo(self, error: Exception) -> None:
+    def _undo(self, error: BaseException) -> None:
         """After a transaction that failed."""
         if not self._database.get_autocommit():
             self._database.execute("rollback")
