@@ -15,7 +15,7 @@
     │   ├── InputTaken                an input is not there to be consumed
     │   └── SessionErased
     ├── WorldUnavailable              the store cannot be reached or written; nothing is known to be lost
-    │   └── WorldForeign · WorldTooNew · WorldReadOnly · WorldFull
+    │   └── WorldForeign · WorldTooNew · WorldTooOld · WorldReadOnly · WorldFull
     ├── FormatTooNew                  written by a newer outlast
     ├── LogBroken                     a log says what no outlast writes
     │   └── BlobBroken                stored bytes cannot be read back
@@ -165,6 +165,13 @@ class WorldTooNew(WorldUnavailable):
     text = (
         "{world} has layout {found}, this outlast knows up to {known}. "
         "Upgrade outlast on this machine; nothing was changed."
+    )
+
+
+class WorldTooOld(WorldUnavailable):
+    text = (
+        "{world} has layout {found}, which an outlast from before the first release made; this one needs {needed}. "
+        "It was left as it is. Go on with the outlast that made it, or {remedy} to begin anew."
     )
 
 

@@ -20,6 +20,7 @@ from outlast.errors import (
     WorldForeign,
     WorldReadOnly,
     WorldTooNew,
+    WorldTooOld,
     WorldUnavailable,
 )
 from outlast.opening import open_world
@@ -58,7 +59,7 @@ from outlast.worlds.postgres import (
 )
 from outlast.worlds.postgres.address import parse_address
 from outlast.worlds.postgres.database import connect, driver
-from outlast.worlds.postgres.layout import STEPS, prepare, scripts
+from outlast.worlds.postgres.layout import newest, prepare, scripts
 from outlast.worlds.postgres.statements import in_schema
 from tests.servers.pooler import pooler_to
 from tests.servers.postgres import PostgresServer, free_port, run_sql
@@ -101,7 +102,7 @@ async def test_of_many_who_open_it_first_one_makes_its_tables(postgres: Postgres
 
         for _ in range(6):
             openers.start_soon(enter)
-    assert await run_sql(url, f"select version from {schema_of(url)}.layout") == [(len(STEPS),)]
+    assert await run_sql(url, f"select version from {schema_of(url)}.layout") == [(newest(scripts()),)]
 
 
 async def test_an_older_layout_is_brought_up_to_date_and_keeps_what_is_there(
@@ -118,7 +119,7 @@ async def test_an_older_layout_is_brought_up_to_date_and_keeps_what_is_there(
     for _ in range(2):
         await prepare(connection, "w", schema_of(url), steps)
     await connection.close(timeout=5.0)
-    assert await run_sql(url, f"select version from {schema_of(url)}.layout") == [(len(STEPS) + 1,)]
+    assert await run_sql(url, f"select version from {schema_of(url)}.layout") == [(newest(steps),)]
     assert await run_sql(url, f"select id, seq, more from {schema_of(url)}.session") == [("s", 2, None)]
 
 
@@ -141,10 +142,24 @@ async def test_a_newer_layout_is_left_alone(postgres: PostgresServer) -> None:
     async with open_postgres(url):
         pass
     await run_sql(url, f"update {schema_of(url)}.layout set version = 99")
-    with pytest.raises(WorldTooNew, match=r"has layout 99, this outlast knows up to 1"):
+    with pytest.raises(WorldTooNew, match=r"has layout 99, this outlast knows up to 2"):
         async with open_postgres(url):
             pass
     assert await run_sql(url, f"select version from {schema_of(url)}.layout") == [(99,)]
+
+
+async def test_a_layout_from_before_the_first_release_is_refused_with_what_to_do(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_url()
+    async with open_postgres(url):
+        pass
+    await run_sql(url, f"update {schema_of(url)}.layout set version = 1")
+    await run_sql(url, f"drop table {schema_of(url)}.spent")
+    with pytest.raises(WorldTooOld, match=f"has layout 1, .* drop the schema '{schema_of(url)}'"):
+        async with open_postgres(url):
+            pass
+    assert await run_sql(url, f"select version from {schema_of(url)}.layout") == [(1,)]
 
 
 @pytest.mark.parametrize("table", ["users", "layout"])

@@ -23,6 +23,7 @@ from outlast.errors import (
     WorldFull,
     WorldReadOnly,
     WorldTooNew,
+    WorldTooOld,
     WorldUnavailable,
 )
 from outlast.testing.world_contract.blocks import (
@@ -115,6 +116,16 @@ async def test_a_newer_layout_is_refused_and_left_alone(path: Path) -> None:
     database.close()
     refused = await refusal(path, WorldTooNew)
     assert (refused.found, refused.known) == (layout.LAYOUT + 1, layout.LAYOUT)
+
+
+async def test_a_layout_from_before_the_first_release_is_refused_with_what_to_do(path: Path) -> None:
+    await make(path)
+    database = connect(str(path))
+    database.execute("drop table spent; pragma user_version = 1")
+    database.close()
+    refused = await refusal(path, WorldTooOld)
+    assert (refused.found, refused.needed) == (1, layout.LAYOUT)
+    assert "move the file away" in str(refused)
 
 
 async def test_damage_inside_the_file_is_named_and_does_not_hang(path: Path) -> None:

@@ -35,6 +35,7 @@ async def open_postgres(
         BadInput: the URL cannot be used, or the driver is not installed.
         WorldForeign: the schema holds something else. It is left as it is.
         WorldTooNew: a newer outlast made it.
+        WorldTooOld: one from before the first release did.
         WorldReadOnly: there is nothing and nothing can be made. What is there but cannot be written opens; its
             writes raise this.
         WorldUnavailable: the server cannot be reached, refuses, or is too old.

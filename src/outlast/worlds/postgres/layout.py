@@ -5,15 +5,17 @@ from contextlib import suppress
 from importlib import resources
 from typing import Final
 
-from outlast.errors import WorldForeign, WorldReadOnly, WorldTooNew, WorldUnavailable
+from outlast.errors import WorldForeign, WorldReadOnly, WorldTooNew, WorldTooOld, WorldUnavailable
 from outlast.worlds.postgres.database import Connection
 from outlast.worlds.postgres.failures import code_of, unavailable
 from outlast.worlds.postgres.statements import in_schema, statements
 
 SQL: Final = statements(__file__)
 STEPS: Final = ("schema.sql",)
-"""Files of the scripts that lead from each layout to the next, the first from nothing to layout 1. Once released, none
-is ever changed."""
+"""Files of the scripts that lead from each layout to the next, the first from nothing to layout `FIRST`. Once released,
+none is ever changed; until then whoever changes the first raises `FIRST`."""
+FIRST: Final = 2
+"""The oldest layout that is brought up to date: those before it were never released."""
 OLDEST: Final = 140_000
 """The oldest server that the statements were written for: Postgres 14."""
 MARK: Final = "outlast world"
@@ -23,6 +25,11 @@ def scripts() -> tuple[str, ...]:
     """What makes each layout of the one before it."""
     files = resources.files("outlast.worlds.postgres")
     return tuple(files.joinpath(name).read_text(encoding="utf-8") for name in STEPS)
+
+
+def newest(steps: Sequence[str]) -> int:
+    """The layout to which all of `steps` lead."""
+    return FIRST - 1 + len(steps)
 
 
 async def prepare(
@@ -36,6 +43,7 @@ async def prepare(
     Raises:
         WorldForeign: there is something else in the schema. It is left as it is.
         WorldTooNew: a newer outlast made it.
+        WorldTooOld: one from before the first release did.
         WorldReadOnly: there is nothing and nothing can be made.
         WorldUnavailable: the server is too old, or its database is not in UTF-8.
     """
@@ -44,7 +52,7 @@ async def prepare(
         await connection.execute(begin)
         try:
             await _check_server(connection, world)
-            if await _layout(connection, world, schema, steps) < len(steps):
+            if await _layout(connection, world, schema, steps) < newest(steps):
                 await _make(connection, world, schema, steps)
         except BaseException:
             with suppress(Exception):  # the error that is on its way says more
@@ -62,15 +70,15 @@ async def _make(connection: Connection, world: str, schema: str, steps: Sequence
     localized = in_schema(schema)
     await connection.fetch(SQL["lock"], f"outlast:{schema}")
     found = await _layout(connection, world, schema, steps)
-    if found == len(steps):
+    if found == newest(steps):
         return
     if not await connection.fetch(SQL["schema"], schema):
         await connection.execute(f'create schema "{schema}"')
     if found == 0:
         await connection.execute(localized(SQL["layout"]))
-    for step in steps[found:]:
+    for step in steps[found - FIRST + 1 if found else 0 :]:
         await connection.execute(localized(step))
-    await connection.fetch(localized(SQL["stamp"]), len(steps))
+    await connection.fetch(localized(SQL["stamp"]), newest(steps))
 
 
 async def _check_server(connection: Connection, world: str) -> None:
@@ -95,6 +103,9 @@ async def _layout(connection: Connection, world: str, schema: str, steps: Sequen
         if code_of(error) == "42501":
             raise WorldUnavailable(world=world, reason=f"this user may not read it: {error}") from error
         raise
-    if found > len(steps):
-        raise WorldTooNew(world=world, found=found, known=len(steps))
+    if found > newest(steps):
+        raise WorldTooNew(world=world, found=found, known=newest(steps))
+    if found < FIRST:
+        remedy = f"drop the schema {schema!r}, or name another in the address,"
+        raise WorldTooOld(world=world, found=found, needed=FIRST, remedy=remedy)
     return found

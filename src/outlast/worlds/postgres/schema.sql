@@ -1,4 +1,4 @@
--- Layout 1. What belongs to a session is kept under its number, so that what is read together lies together. `outlast`
+-- Layout 2. What belongs to a session is kept under its number, so that what is read together lies together. `outlast`
 -- stands for the schema that the World's address names.
 --
 -- Texts hold no NUL in Postgres: `texts.py` writes it as \0. Bytes are compressed already, or small: none is compressed

@@ -177,7 +177,7 @@ class PostgresStore:
         """Make the tables if there are none, and see whether they are ours.
 
         Raises:
-            WorldUnavailable, WorldForeign, WorldTooNew, WorldReadOnly
+            WorldUnavailable, WorldForeign, WorldTooNew, WorldTooOld, WorldReadOnly
         """
         try:
             connection = await self._connect(direct=False)

@@ -32,6 +32,7 @@ async def open_sqlite(
     Raises:
         WorldForeign: there is something else, or half of something. It is left as it is.
         WorldTooNew: a newer outlast made it.
+        WorldTooOld: one from before the first release did.
         WorldReadOnly: there is nothing and nothing can be made. What is there but cannot be written opens; its
             writes raise this.
         WorldUnavailable: the system refuses, or this machine's SQLite is unsafe.

@@ -10,13 +10,14 @@ from typing import Final
 
 import apsw
 
-from outlast.errors import WorldForeign, WorldReadOnly, WorldTooNew, WorldUnavailable
+from outlast.errors import WorldForeign, WorldReadOnly, WorldTooNew, WorldTooOld, WorldUnavailable
 from outlast.worlds.sqlite.database import connect
 from outlast.worlds.sqlite.failures import unavailable
 from outlast.worlds.sqlite.mutex import Mutex
 
 APPLICATION_ID: Final = 0x6F75746C  # "outl"
-LAYOUT: Final = 1
+LAYOUT: Final = 2
+"""Of `schema.sql`. Whoever changes that raises this: a file of another layout is refused, not misread."""
 MAGIC: Final = b"SQLite format 3\x00"
 SAFE_SQLITE: Final = 3_051_003
 """From 3.7.0 to 3.51.2 a WAL that is reset while two connections write or checkpoint can corrupt the file."""
@@ -86,6 +87,7 @@ def prepare(files: Files) -> Access:
     Raises:
         WorldForeign: there is something else, or half of something.
         WorldTooNew: a newer outlast made it.
+        WorldTooOld: one from before the first release did.
         WorldReadOnly: there is nothing and nothing can be made.
         WorldUnavailable: this machine's SQLite is unsafe, or the system refuses.
     """
@@ -108,7 +110,7 @@ def check(files: Files) -> None:
     Only bytes are read: opening it with SQLite could already change something beside it.
 
     Raises:
-        WorldForeign, WorldTooNew
+        WorldForeign, WorldTooNew, WorldTooOld
     """
     size = files.database.stat().st_size
     with files.database.open("rb") as file:
@@ -120,6 +122,9 @@ def check(files: Files) -> None:
         raise WorldForeign(world=files.name, reason="it is another program's SQLite database")
     if layout > LAYOUT:
         raise WorldTooNew(world=files.name, found=layout, known=LAYOUT)
+    if layout < LAYOUT:
+        remedy = "move the file away with all that begins with its name"
+        raise WorldTooOld(world=files.name, found=layout, needed=LAYOUT, remedy=remedy)
     [pages] = struct.unpack_from(">I", head, 28)
     page = struct.unpack_from(">H", head, 16)[0] or 65536
     page = 65536 if page == 1 else page

@@ -1,4 +1,4 @@
--- Layout 1. Every key that leads to a session's rows begins with the session's number, so that what belongs together
+-- Layout 2. Every key that leads to a session's rows begins with the session's number, so that what belongs together
 -- lies together. Numbers instead of names wherever a row exists once per commit.
 
 create table tenant (
