@@ -43,8 +43,16 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 _TOO_DEEP: Final = f"it is nested more than {DEPTH_LIMIT} levels deep"
 _NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 
+
+class _Tagged(msgspec.Struct, frozen=True):
+    """What every input is, of whichever outlast."""
+
+    kind: str
+
+
 _records = msgspec.json.Decoder(list[AnyRecord])
 _input = msgspec.json.Decoder(AnyInput)
+_tagged = msgspec.json.Decoder(_Tagged)
 _delta = msgspec.json.Decoder(LiveDelta)
 _node = msgspec.json.Decoder(list[str])
 _frame = msgspec.json.Decoder(dict[str, Any])
@@ -214,12 +222,29 @@ def decode_input(body: bytes) -> AnyInput:
     """What `encode_input` was given.
 
     Raises:
-        msgspec.MsgspecError: nobody can read it.
+        msgspec.MsgspecError: nobody can read it, or only a newer outlast (`is_newer_input`).
     """
     try:
         return _input.decode(body)
     except RecursionError:
         raise msgspec.DecodeError(_TOO_DEEP) from None
+
+
+def read_input(body: bytes) -> AnyInput | None:
+    """The input of which `body` is stored; None if it cannot be read here."""
+    try:
+        return decode_input(unsqueeze(body))
+    except (msgspec.MsgspecError, BlobBroken):
+        return None
+
+
+def is_newer_input(body: bytes) -> bool:
+    """Whether a stored body that cannot be read here is an input all the same: one that a newer outlast wrote."""
+    try:
+        _tagged.decode(unsqueeze(body))
+    except (msgspec.MsgspecError, BlobBroken, RecursionError):
+        return False
+    return True
 
 
 def encode_delta(delta: LiveDelta) -> bytes:

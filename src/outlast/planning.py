@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from outlast.codec import canonical, decode_input, unsqueeze
-from outlast.errors import BadInput, BlobBroken
+from outlast.codec import canonical, read_input
+from outlast.errors import BadInput
 from outlast.ids import digest
 from outlast.records import Payload, Schedule, Unschedule
 from outlast.records.agenda import Missed, Overlap
@@ -95,10 +95,7 @@ async def plans(world: World, session: str, state: SessionState) -> Sequence[Pla
         for name, one in state.schedules.items()
     }
     for new in await world.inputs(session):
-        try:
-            value = decode_input(unsqueeze(new.body))
-        except (msgspec.MsgspecError, BlobBroken):
-            continue  # a worker drops it
+        value = read_input(new.body)
         if isinstance(value, Unschedule):
             found.pop(value.name, None)
         elif isinstance(value, Schedule) and not fault_of(value):

@@ -10,7 +10,7 @@ import msgspec
 
 from outlast.adapter import Agent
 from outlast.clock import Clock, SystemClock
-from outlast.codec import canonical, decode_input, encode_records, unsqueeze
+from outlast.codec import canonical, encode_records, read_input, unsqueeze
 from outlast.engine.load import load_state
 from outlast.errors import SessionExists, SessionFull, TurnUnknown
 from outlast.founding import opening_of
@@ -253,8 +253,7 @@ class Session(ScheduleDesk):
         """
         state = await self.state()
         prompts = len(state.queue) + sum(
-            isinstance(decode_input(unsqueeze(one.body)), Prompt | Steer)
-            for one in await self.world.inputs(self.id)
+            isinstance(read_input(one.body), Prompt | Steer) for one in await self.world.inputs(self.id)
         )
         if not 0 < turn < state.next_turn + prompts:
             raise TurnUnknown(session=self.id, turn=turn)

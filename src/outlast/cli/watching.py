@@ -1,7 +1,7 @@
 """Takes events from a session to the person: whole, in order, and to an end where one is wanted."""
 
 from collections.abc import AsyncGenerator, Generator
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
 from typing import Final, Protocol, Self
 
 import anyio
@@ -11,8 +11,7 @@ import msgspec
 from outlast.cli.options import Setup
 from outlast.cli.printer import Printer
 from outlast.cli.text import plain
-from outlast.codec import decode_input, unsqueeze
-from outlast.errors import BlobBroken
+from outlast.codec import read_input
 from outlast.fold import records_of
 from outlast.records import AnyInput, Payload
 from outlast.records.events import Event, face
@@ -151,9 +150,7 @@ async def _is_over(session: Session, seen: Cursor) -> bool:
 
 
 async def inputs_of(session: Session) -> list[tuple[str, AnyInput]]:
-    """What waits in the inbox, as far as it can be read; a worker drops the rest."""
-    found: list[tuple[str, AnyInput]] = []
-    for waiting in await session.world.inputs(session.id):
-        with suppress(msgspec.MsgspecError, BlobBroken):
-            found.append((waiting.id, decode_input(unsqueeze(waiting.body))))
-    return found
+    """What waits in the inbox, as far as it can be read here."""
+    waiting = await session.world.inputs(session.id)
+    found = [(one.id, read_input(one.body)) for one in waiting]
+    return [(name, value) for name, value in found if value is not None]

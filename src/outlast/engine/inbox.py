@@ -4,12 +4,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
-import msgspec
-
 from outlast.adapter import TakenSteer
 from outlast.agenda import parked_until
 from outlast.clock import Clock
-from outlast.codec import Packer, decode_input, unsqueeze
+from outlast.codec import Packer, is_newer_input, read_input
 from outlast.documents import wish
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.batch import patiently
@@ -19,9 +17,9 @@ from outlast.engine.documents import Documents
 from outlast.engine.rulings import rule
 from outlast.engine.waits import has_room
 from outlast.engine.writer import Writer
-from outlast.errors import BadInput, BlobBroken
+from outlast.errors import BadInput
+from outlast.logs import logger
 from outlast.records import (
-    AnyInput,
     AnyRecord,
     Cancel,
     Decision,
@@ -48,6 +46,10 @@ from outlast.world import Input, Subscription, World
 POLL_S: Final = 2.0
 """How often the inbox is read when no hint comes."""
 CANCELLED: Final = "cancelled"
+UNKNOWN: Final = (
+    "session %s: the input %s is of a newer outlast than this worker is. It is left where it is; what runs goes on, "
+    "then only a newer worker can claim the session. Start one."
+)
 SIGNALS_KEPT: Final = 1_000
 PROMPTS_QUEUED: Final = 1_000
 """Signals that no wait has taken, and prompts behind the open turn, that a session keeps: all of recovery reads them.
@@ -60,8 +62,14 @@ _Quick: TypeAlias = Prompt | Steer | Cancel | Recall | _Word
 """What is turned into records at once."""
 
 
+log = logger("outlast.worker")
+
+
 class InboxReader:
-    """Handles each unconsumed input of a session once per attempt."""
+    """Handles each unconsumed input of a session once per attempt.
+
+    One that only a newer outlast can read stays in the inbox, and the session is left to whoever can.
+    """
 
     def __init__(self, world: World, writer: Writer, documents: Documents, clock: Clock) -> None:
         self._world = world
@@ -73,6 +81,8 @@ class InboxReader:
         """Cancels of the open turn; consumed by the commit that settles it."""
         self.steers_wait = False
         """At the last look that left steers where they are, there were some."""
+        self.newer = False
+        """Something is there that a newer worker must take."""
         self._hints: Subscription | None = None
 
     @asynccontextmanager
@@ -108,7 +118,7 @@ class InboxReader:
         for new in await patiently(lambda: self._world.inputs(self._writer.state.session)):
             if new.id in self._seen and not leave_steers:
                 continue
-            value = self._decode(new)
+            value = read_input(new.body)
             if leave_steers and isinstance(value, Steer):
                 self.steers_wait = True
                 continue
@@ -126,7 +136,7 @@ class InboxReader:
     ) -> None:
         match value:
             case None:
-                self._drop(new, "its content cannot be read")
+                self._cannot_read(new)
             case Prompt():
                 self._queue(new, value.text, steered=False)
             case Steer() if attempt is not None:
@@ -141,6 +151,14 @@ class InboxReader:
                 self._heard(new, value)
                 if attempt is not None:
                     attempt.calls.waits.look()
+
+    def _cannot_read(self, new: Input) -> None:
+        if is_newer_input(new.body):
+            log.warning(UNKNOWN, self._writer.state.session, new.id)
+            self.newer = True
+            self._writer.leave_to_newer()
+        else:
+            self._drop(new, "its content cannot be read")
 
     async def _edit(self, new: Input, value: Edit) -> None:
         """Apply it or reject it: whoever made it finds either in the log."""
@@ -209,12 +227,6 @@ class InboxReader:
             if not record.skipped:
                 records.append(PromptQueued(prompt_id(record.name, record.due_s), schedule.set.prompt))
             self._writer.append(*records)
-
-    def _decode(self, new: Input) -> AnyInput | None:
-        try:
-            return decode_input(unsqueeze(new.body))
-        except (msgspec.MsgspecError, BlobBroken):
-            return None
 
     def _drop(self, new: Input, reason: str) -> None:
         self._writer.append(InputDropped(new.id, reason), consumes=[new.id])

@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 from outlast.engine.ending import Ending
-from outlast.records import AnyRecord
+from outlast.records import FORMAT, AnyRecord
 from outlast.world import Spent
 
 Landing: TypeAlias = Ending[None]
@@ -13,7 +13,7 @@ Landing: TypeAlias = Ending[None]
 class Queued:
     """Records that wait for the next commit, with whoever waits for them."""
 
-    __slots__ = ("blobs", "consumes", "landed", "records", "release", "spent", "texts")
+    __slots__ = ("blobs", "consumes", "format", "landed", "records", "release", "spent", "texts")
 
     def __init__(self) -> None:
         self.records: list[AnyRecord] = []
@@ -23,4 +23,5 @@ class Queued:
         self.consumes: list[str] = []
         self.landed: Landing | None = None
         self.release = False
+        self.format = FORMAT
         self.spent = Spent()

@@ -146,7 +146,8 @@ class _Session:
         resumed = self._writer.state.turn is not None
         while not self._writer.released:
             await self._inbox.read(leave_steers=resumed)
-            if not resumed and (self._control.draining or not await self._open_turn()):
+            ends = self._control.draining or self._inbox.newer
+            if not resumed and (ends or not await self._open_turn()):
                 return
             if not await self._attempt(resumed=resumed):
                 return

@@ -166,6 +166,15 @@ class Writer:
             self._pump()
         return landed
 
+    def leave_to_newer(self) -> None:
+        """Let no worker claim the session after this one that reads no more than this one does.
+
+        Raises:
+            AttemptLost: this attempt no longer owns the session.
+        """
+        self._queued.format = FORMAT + 1
+        self.append()
+
     def _apply(self, records: Sequence[AnyRecord]) -> None:
         for place, record in enumerate(records):
             spent = spent_by(self.state.turn, record)
@@ -300,7 +309,7 @@ class Writer:
         header = Header(
             seq=self._seq + 1,
             fence=self.lease.fence,
-            format=FORMAT,
+            format=queued.format,
             events=len(queued.records),
             sealed=self._published,
             consumes=tuple(queued.consumes),
@@ -309,7 +318,7 @@ class Writer:
             wake_at_s=wake_of(state, self.wake_at_s, asleep=self.asleep),
             parked=turn is not None and (turn.parked is not None or self.asleep),
             status=status_of(state),
-            snapshot=isinstance(queued.records[0], Snapshot),
+            snapshot=isinstance(next(iter(queued.records), None), Snapshot),
             release=queued.release,
         )
         blobs = {name: queued.blobs[name] for name in refs if name in queued.blobs}
