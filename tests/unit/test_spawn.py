@@ -11,6 +11,7 @@ from outlast.adapter import Agent, Budget
 from outlast.adapters.python import IO, Loop, LoopFunction
 from outlast.adapters.scripted import Scripted
 from outlast.clock import ManualClock
+from outlast.codec import DEPTH_LIMIT as DEPTH
 from outlast.codec import encode_input
 from outlast.engine.children import DEPTH_LIMIT, forsake
 from outlast.errors import BadInput, ChildFailed, NothingCame
@@ -83,6 +84,26 @@ async def test_what_a_child_costs_counts_once_for_the_tenant(world: World, clock
     (spent,) = await world.spent(0)
     assert outcome.usage == Usage(120, 80, cost_usd=2.0)
     assert (spent.cost_usd, spent.tokens, spent.calls) == (2.0, 200, 2)
+
+
+async def test_a_result_that_no_report_can_hold_fails_the_spawn_and_lets_nobody_wait(
+    world: World, clock: ManualClock
+) -> None:
+    async def boss(io: IO, prompt: str) -> object:
+        with pytest.raises(ChildFailed, match="nested"):
+            await io.spawn("helper", "deep")
+        return "went on"
+
+    async def deep(io: IO, prompt: str) -> object:
+        value: object = {}
+        for _ in range(DEPTH - 1):
+            value = {"within": value}
+        return value
+
+    session = await begin(world, clock)
+    await Family(world, clock, agents(boss, deep)).work()
+    assert (await session.state()).turn is None, "it waits for nobody"
+    assert (await session.result(1)).value == "went on"
 
 
 async def test_a_loop_spawns_several_and_one_worker_carries_them_all(

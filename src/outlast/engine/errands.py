@@ -5,7 +5,9 @@ Invariants:
 * What is to be told lands in the commit that it is about; the other session is told only after that.
 * Told is what stands in the other's inbox. That it does lands after it: a worker that dies in between leaves it to the
   next one, which puts the same input again, and that changes nothing.
-* It is tried until it is there. It is given up only where it can never be: the other session is erased.
+* It is tried until it is there. It is given up only where it can never be: the other session is erased, or is not the
+  one that was meant.
+* A result that is too much for a report is told as a failure that says so: a parent does not wait for ever.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from outlast.engine.batch import patiently
 from outlast.engine.beside import Beside
 from outlast.engine.children import Opening, input_of, recall_of, report_of, send_out
 from outlast.engine.writer import Writer
-from outlast.errors import OutlastError, WorldUnavailable
+from outlast.errors import BadPayload, OutlastError, WorldUnavailable
 from outlast.gate import Gate, Point
 from outlast.records import (
     AnyRecord,
@@ -161,7 +163,12 @@ class Errands(Beside[ErrandDue]):
     async def _put_report(self, found: ErrandDue) -> None:
         session = self._writer.state.session
         report = report_of(found, session, await self._value(found.content))
-        await self._world.put_input(found.to, input_of(report, encode_input(report)))
+        try:
+            body = encode_input(report)
+        except BadPayload as error:
+            report = msgspec.structs.replace(report, status="failed", value=None, error=str(error))
+            body = encode_input(report)
+        await self._world.put_input(found.to, input_of(report, body))
 
     async def _put_recall(self, found: ErrandDue) -> None:
         opening = Opening.read(await self._text(found.content))
