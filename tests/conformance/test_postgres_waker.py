@@ -6,11 +6,12 @@ import signal
 import subprocess
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio.abc import ByteReceiveStream, ByteStream, SocketAttribute
 
 from outlast.cli.argv import SELF
 from outlast.opening import make_waker
@@ -67,6 +68,34 @@ async def test_a_hint_is_heard_on_its_channel_and_a_lost_connection_is_told_of(
         assert await heard.get() is None, "it listens again"
         await waker.wake("acme", "")
         assert await heard.get() == Hint("", "acme")
+
+
+async def test_a_listener_that_may_not_listen_asks_less_and_less_often(postgres: PostgresServer) -> None:
+    came: asyncio.Queue[float] = asyncio.Queue()
+
+    async def pump(source: ByteReceiveStream, sink: ByteStream) -> None:
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async for data in source:
+                if b"LISTEN" in data:
+                    return
+                await sink.send(data)
+
+    async def serve(client: ByteStream) -> None:
+        came.put_nowait(time.monotonic())
+        behind = await anyio.connect_tcp("127.0.0.1", postgres.port)
+        async with client, behind, anyio.create_task_group() as pumps:
+            pumps.start_soon(pump, behind, client)
+            await pump(client, behind)
+            pumps.cancel_scope.cancel()
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve)
+        async with hearing(postgres.url_at(listener.extra(SocketAttribute.local_port))) as heard:
+            times = [await came.get() for _ in range(4)]
+            assert times[-1] - times[0] >= 0.2 + 0.4 + 0.8
+            assert heard.empty(), "nothing was missed by somebody who never listened"
+        tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager

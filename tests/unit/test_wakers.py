@@ -221,15 +221,18 @@ def test_commands_that_make_a_session_ready_send_a_hint(
     outlast("send", "s-1", "hello")
     outlast("signal", "s-1", "ci")
     outlast("wake")
+    monkeypatch.setenv("OUTLAST_TENANT", "acme")
+    outlast("wake", "s-1")
+    monkeypatch.delenv("OUTLAST_TENANT")
     hints = [read_hint(asked["MessageBody"]) for _, asked in queue.asked]
-    assert hints == [Hint("s-1"), Hint("s-1"), Hint("")]
+    assert hints == [Hint("s-1"), Hint("s-1"), Hint(""), Hint("s-1", "acme")]
     assert "in Postgres only" in outlast("wake", "--listen", status=2)
     monkeypatch.setenv("OUTLAST_WAKER_URL", "ftp://nowhere")
     assert "must be one of http" in outlast("wake", "s-1", status=2)
     monkeypatch.delenv("OUTLAST_WAKER_URL")
     assert "No waker is set" in outlast("wake", "s-1", status=2)
     outlast("send", "s-1", "and so on")
-    assert len(queue.asked) == 3
+    assert len(queue.asked) == 4
 
 
 class Deaf:

@@ -56,7 +56,7 @@ def wake(words: tuple[str, ...], listens: bool, every_s: float, world: str | Non
         session = "".join(words)
         if waker_of(setup.settings) is None:
             raise BadInput(detail=UNSET)
-        await setup.wake("default", session)
+        await setup.wake(setup.settings.tenant, session)
         setup.say({"woken": session}, f"sent a hint for {session or 'whatever is ready'}")
 
     perform(partial(_start, words, every_s, world) if listens else send, world=world, json=json)

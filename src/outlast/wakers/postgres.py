@@ -98,7 +98,7 @@ class PostgresWaker:
 async def listen(url: str, told: Callable[[Hint | None], None]) -> NoReturn:
     """Hear the hints that `PostgresWaker` sends, until cancelled; `told` gets each, and None where some were missed.
 
-    A connection that is lost, or cannot be made, is made again.
+    A connection that is lost, or cannot be made, is made again, after a pause that grows while none lasts.
 
     Raises:
         BadInput: the URL cannot be used, or the driver is not here.
@@ -106,22 +106,20 @@ async def listen(url: str, told: Callable[[Hint | None], None]) -> NoReturn:
     place, pause_s = read_place(url), FIRST_PAUSE_S
     while True:
         try:
-            connection = await _connect(place.direct, TIMEOUT_S)
+            reason = await _hear(await _connect(place.direct, TIMEOUT_S), place.channel, told)
         except BadInput:
             raise
         except Exception as error:  # noqa: BLE001 - handled: said, and tried again
-            log.warning("hints cannot be heard, trying again: %s", type(error).__name__)
-            await asyncio.sleep(pause_s)
-            pause_s = min(LAST_PAUSE_S, 2 * pause_s)
-            continue
-        pause_s = FIRST_PAUSE_S
-        await _hear(connection, place.channel, told)
-        log.warning("the connection that hints are heard on is lost; another is made")
-        told(None)
+            reason, pause_s = type(error).__name__, min(LAST_PAUSE_S, 2 * pause_s)
+        else:
+            pause_s = FIRST_PAUSE_S
+            told(None)  # some may be missed
+        log.warning("hints are not heard now (%s); another connection is made", reason)
+        await asyncio.sleep(pause_s)
 
 
-async def _hear(connection: Any, channel: str, told: Callable[[Hint | None], None]) -> None:
-    """Return when the connection is lost."""
+async def _hear(connection: Any, channel: str, told: Callable[[Hint | None], None]) -> str:
+    """Hear until the connection is lost; returns how that was, or raises why nothing can be heard at all."""
     lost = asyncio.Event()
 
     def end(_: object) -> None:
@@ -134,15 +132,20 @@ async def _hear(connection: Any, channel: str, told: Callable[[Hint | None], Non
     try:
         await connection.add_listener(channel, hear)
         told(None)  # what came before nobody heard
-        while not lost.is_set():
-            with anyio.move_on_after(ALIVE_S):
-                await lost.wait()
-                break
-            await connection.fetch("select 1")
-    except Exception:  # noqa: BLE001 - handled: however it was lost, another is made
-        return
+        return await _last(connection, lost)
     finally:
         connection.terminate()
+
+
+async def _last(connection: Any, lost: asyncio.Event) -> str:
+    while True:
+        with anyio.move_on_after(ALIVE_S):
+            await lost.wait()
+            return "it was closed"
+        try:
+            await connection.fetch("select 1")
+        except Exception as error:  # noqa: BLE001 - handled: however it was lost, another is made
+            return type(error).__name__
 
 
 async def _connect(dsn: str, patience_s: float) -> Any:
