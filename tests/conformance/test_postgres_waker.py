@@ -82,8 +82,11 @@ async def test_a_listener_that_may_not_listen_asks_less_and_less_often(postgres:
 
     async def serve(client: ByteStream) -> None:
         came.put_nowait(time.monotonic())
-        behind = await anyio.connect_tcp("127.0.0.1", postgres.port)
-        async with client, behind, anyio.create_task_group() as pumps:
+        async with (
+            client,
+            await anyio.connect_tcp("127.0.0.1", postgres.port) as behind,
+            anyio.create_task_group() as pumps,
+        ):
             pumps.start_soon(pump, behind, client)
             await pump(client, behind)
             pumps.cancel_scope.cancel()
