@@ -121,6 +121,11 @@ class Worker:
         return len(self._running)
 
     @property
+    def tenants(self) -> Sequence[str]:
+        """Whom it has served, the last to be served first."""
+        return [desk.world.tenant for desk in reversed(self._claiming.desks)]
+
+    @property
     def draining(self) -> bool:
         """It claims nothing more."""
         return self._draining.is_set() or self.term.closing

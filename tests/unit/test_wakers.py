@@ -20,11 +20,14 @@ from outlast.adapter import Agent
 from outlast.adapters.python import IO, Loop
 from outlast.asgi import advance_route
 from outlast.cli.main import main
+from outlast.cli.options import Setup
 from outlast.cli.starter import Starter
+from outlast.cli.wishes import WorkerWish
+from outlast.cli.worker import serve
 from outlast.errors import BadInput, BadSettings
 from outlast.opening import make_waker, open_world, waker_of
 from outlast.session import Session
-from outlast.settings import Settings
+from outlast.settings import Settings, read_settings
 from outlast.waker import Hint, hint_of, read_hint
 from outlast.wakers import sqs
 from outlast.wakers.http import HttpWaker
@@ -233,6 +236,20 @@ def test_commands_that_make_a_session_ready_send_a_hint(
     assert "No waker is set" in outlast("wake", "s-1", status=2)
     outlast("send", "s-1", "and so on")
     assert len(queue.asked) == 4
+
+
+async def test_a_worker_that_ends_sends_a_hint_for_each_tenant_that_it_served(
+    queue: QueueServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTLAST_WORLD", f"sqlite:{tmp_path / 'world.db'}")
+    monkeypatch.setenv("OUTLAST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("OUTLAST_WAKER_URL", queue.url())
+    wish = WorkerWish(
+        (), None, "", 1, until_idle=False, until_eof=False, until_s=0.1, tenants=("acme", "umbrella")
+    )
+    assert await serve(Setup(read_settings(), json=True), wish) == 0
+    hints = [read_hint(asked["MessageBody"]) for _, asked in queue.asked]
+    assert hints == [Hint("", "umbrella"), Hint("", "acme")]
 
 
 class Deaf:

@@ -3,7 +3,8 @@
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
 
 import anyio
 import click
@@ -19,6 +20,9 @@ from outlast.errors import BadInput
 from outlast.ids import new_id
 from outlast.notify import notifier_of
 from outlast.worker import Worker, WorkerConfig, open_worker
+
+HINTS_S: Final = 20.0
+"""How long a worker that ends sends hints; what they leave out a sweep finds."""
 
 
 async def serve(setup: Setup, wish: WorkerWish) -> int:
@@ -80,8 +84,15 @@ async def _work(
             await worker.work(until_idle=wish.until_idle)
             tasks.cancel_scope.cancel()
         if worker.draining:  # it may have left something that is ready
-            await setup.wake(world.tenant, "")
+            await _say_so(setup, worker.tenants)
     return Exit.UNAVAILABLE if worker.lost else Exit.OK
+
+
+async def _say_so(setup: Setup, tenants: Sequence[str]) -> None:
+    """Send a hint for each tenant, as long as that takes no time which a process that ends has not."""
+    with anyio.move_on_after(HINTS_S):
+        for tenant in tenants:
+            await setup.wake(tenant, "")
 
 
 def _hello(setup: Setup, worker: Worker, world: str, agents: Mapping[str, Agent]) -> None:
