@@ -1,6 +1,8 @@
 """Hints that start a worker where none is resident: each waker, by its URL; what a lost hint costs."""
 
 import asyncio
+import os
+import signal
 import sys
 import threading
 from collections.abc import AsyncGenerator, Iterator
@@ -314,3 +316,17 @@ async def test_a_starter_runs_its_command_on_a_hint_and_without_one_when_the_tim
                 if hints:
                     starter.hear(Hint("s-1"))
             tasks.cancel_scope.cancel()
+
+
+async def test_a_starter_passes_on_each_signal_and_ends_with_its_command(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    tell = f"n=0; i=0; trap 'n=$((n+1)); echo told >> {told}' TERM; echo up >> {told}"
+    script = f"{tell}; while [ $n -lt 2 ] && [ $i -lt 500 ]; do i=$((i+1)); sleep 0.02; done"
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(Starter(["/bin/sh", "-c", script], every_s=3600.0).run)
+            for count in (1, 2):
+                while not told.exists() or len(told.read_text().split()) < count:  # noqa: ASYNC110 - a file tells nobody
+                    await anyio.sleep(0.005)
+                os.kill(os.getpid(), signal.SIGTERM)
+    assert told.read_text().split() == ["up", "told", "told"]

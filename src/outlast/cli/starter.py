@@ -4,7 +4,7 @@ Invariants:
 
 * One command runs at a time. A hint that comes while one runs makes one more run after it: what it saw may be older.
 * However many hints are lost, a run begins no later than `every_s` after the last one has ended.
-* It never outlives its command: told to end, it passes that on and waits.
+* It never outlives its command: told to end, it passes that on, each time that it is told, and waits.
 """
 
 import signal
@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 import anyio
+import anyio.abc
 import click
 
 from outlast.waker import Hint
@@ -36,6 +37,8 @@ class Starter:
         self._command = list(command)
         self._every_s = every_s
         self._wanted = anyio.Event()
+        self._process: anyio.abc.Process | None = None
+        """The command, while it runs."""
 
     def hear(self, _hint: Hint | None) -> None:
         """Somebody says that there is something to do."""
@@ -45,11 +48,19 @@ class Starter:
         """Run the command again and again; returns after SIGTERM or SIGINT, when it has ended."""
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._go_on)
-                await anext(signals)
-                tasks.cancel_scope.cancel()
+                going = anyio.CancelScope()
+                tasks.start_soon(self._go_on, going, tasks.cancel_scope)
+                async for _ in signals:
+                    if going.cancel_called:  # a worker hands over when it is told once more
+                        self._tell_to_end()
+                    going.cancel()
 
-    async def _go_on(self) -> None:
+    async def _go_on(self, going: anyio.CancelScope, all_of_it: anyio.CancelScope) -> None:
+        with going:
+            await self._run_again_and_again()
+        all_of_it.cancel()
+
+    async def _run_again_and_again(self) -> None:
         while True:
             self._wanted = anyio.Event()
             status = await self._run_once()
@@ -72,11 +83,18 @@ class Starter:
         except OSError as error:
             click.echo(f"outlast: {self._command[0]} cannot be run: {error}", err=True)
             return 127
+        self._process = process
         try:
             return await process.wait()
         except anyio.get_cancelled_exc_class():
-            with suppress(ProcessLookupError):
-                process.terminate()
+            self._tell_to_end()
             with anyio.CancelScope(shield=True), anyio.move_on_after(PATIENCE_S):
                 await process.wait()
             raise
+        finally:
+            self._process = None
+
+    def _tell_to_end(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
