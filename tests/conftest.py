@@ -23,11 +23,13 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("few", settings.get_profile("small"), max_examples=10)
 settings.register_profile("big", settings.get_profile("small"), max_examples=1_000, stateful_step_count=50)
 settings.load_profile("small")
 
 
 def pytest_configure() -> None:
+    gc.disable()  # until all is loaded: of what is imported nothing goes
     # In the environment, so that the worker processes of xdist and the workers under test draw the same.
     os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(2**32)))
     # Every gateway reads the certificates of all authorities, which takes longer than most tests. None is needed:
@@ -43,8 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     # What is loaded by now stays: the collector need not look through it again and again.
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header() -> str:
