@@ -57,12 +57,12 @@ demo: setup  ## a real turn, killed three times and carried on, with its receipt
 	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
 
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s
-	@$(PYTEST) -n $(or $(JOBS),$(shell expr $(CORES) + 1)) -m "not crash and not harness and not server and not full" $(ARGS)
+	@$(PYTEST) -n $(or $(JOBS),$(shell expr $(CORES) + 1)) --dist worksteal --hypothesis-profile=few -m "not crash and not harness and not server and not full" $(ARGS)
 
 test: setup  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
 	@export OUTLAST_TEST_SEED="$${OUTLAST_TEST_SEED:-$$RANDOM$$RANDOM}"; rc=0; \
 	$(MAKE) fast || rc=1; \
-	$(PYTEST) -m "(crash or harness or server) and not full" $(ARGS) || rc=1; \
+	$(PYTEST) -m "(crash or harness or server or hypothesis) and not full" $(ARGS) || rc=1; \
 	exit $$rc
 
 test-rest: setup  ## what test-all adds to test: the whole product of cases and long property tests

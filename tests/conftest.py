@@ -46,6 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     # What is loaded by now stays: the collector need not look through it again and again.
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 

@@ -66,6 +66,7 @@ def test_the_demo_plays_in_a_world_that_is_there_and_leaves_its_sessions_alone(c
     assert [(head["session"], head["waiting_inputs"]) for head in counter.json("ls")] == [("mine", 1)]
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -104,6 +104,7 @@ async def refund_and_write(io: IO, order: str) -> object:
     return [await io.tool("refund", order=order), await io.tool("letter", order=order)]
 
 
+@pytest.mark.crash
 @pytest.mark.timeout(120)
 def test_crashresume_finds_nothing_where_tools_can_be_verified(tmp_path: Path) -> None:
     dead: dict[str, set[str]] = defaultdict(set)

@@ -98,9 +98,25 @@ async def _sqlite() -> AsyncGenerator[Store]:
 FACTORIES: dict[str, StoreFactory] = {"memory": _memory, "sqlite": _sqlite}
 
 
+SLOW_IN_A_FILE = {"a_commit_of_twenty_megabytes_lands", "five_thousand_commits_are_read_in_order"}
+
+
+def _not_fast(world: str, case: Case) -> bool:
+    """What starts processes, or waits for the disk most of the time."""
+    return world == "sqlite" and (Capability.MULTI_PROCESS in case.needs or case.name in SLOW_IN_A_FILE)
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@pytest.mark.parametrize("world", FACTORIES)
+@pytest.mark.parametrize(
+    ("world", "case"),
+    [
+        pytest.param(
+            world, case, marks=pytest.mark.crash if _not_fast(world, case) else (), id=f"{world}-{case.name}"
+        )
+        for world in FACTORIES
+        for case in CASES
+    ],
+)
 async def test_the_world_keeps_the_promise(world: str, case: Case) -> None:
     async with FACTORIES[world]() as store:
         await _hold(store, case)

@@ -46,7 +46,9 @@ from tests.unit.engine_desk import Desk, opened, until
 
 DAY_S = 86_400.0
 DRAWN = 10
-"""Deaths, or pairs of them, that the fast set draws."""
+"""Deaths, or pairs of them, that are drawn."""
+FEW = 3
+"""As many of them as the fast set has time for."""
 PARTS = 8
 """What the full product is cut into, for several processes."""
 LOOP: Program = (
@@ -134,10 +136,19 @@ async def die_at(
         assert cut.ended == uncut.ended or cut.doubts(), str(spot)
 
 
+@pytest.mark.parametrize("loop", [LOOP, FAMILY], ids=["alone", "with others"])
+async def test_a_loop_outlives_its_worker_at_points_drawn_by_the_seed(
+    clock: ManualClock, world: World, seed: int, loop: Program
+) -> None:
+    await die_at(world, clock, lambda crossed: random.Random(seed).sample(crossed, DRAWN), loop)
+
+
+@pytest.mark.crash
 async def test_a_loop_outlives_its_worker_at_every_point(clock: ManualClock, world: World) -> None:
     await die_at(world, clock, lambda crossed: crossed)
 
 
+@pytest.mark.crash
 async def test_a_loop_and_what_it_spawns_outlive_their_worker_at_every_point(
     clock: ManualClock, world: World
 ) -> None:
@@ -175,11 +186,12 @@ async def test_a_loop_and_what_it_spawns_outlive_a_second_death_at_every_point_o
                 assert cut.ended == uncut.ended, f"{first}, {second}"
 
 
+@pytest.mark.parametrize("drawn", [FEW, pytest.param(DRAWN, marks=pytest.mark.crash)])
 async def test_a_loop_on_sqlite_outlives_its_worker_at_points_drawn_by_the_seed(
-    clock: ManualClock, tmp_path: Path, seed: int
+    clock: ManualClock, tmp_path: Path, seed: int, drawn: int
 ) -> None:
     async with open_sqlite(tmp_path / "world.db", clock=clock) as world:
-        await die_at(world, clock, lambda crossed: random.Random(seed).sample(crossed, DRAWN))
+        await die_at(world, clock, lambda crossed: random.Random(seed).sample(crossed, drawn))
 
 
 @pytest.mark.full
@@ -207,6 +219,7 @@ async def test_a_loop_on_postgres_outlives_its_worker_at_every_point(
         await die_at(world, clock, lambda crossed: crossed)
 
 
+@pytest.mark.crash
 async def test_a_loop_crosses_every_point_that_concerns_it(clock: ManualClock, world: World) -> None:
     uncut = await carried(world, clock, "uncut")
     effects = [spot for spot in uncut.crossed if spot.point is Point.IN_EFFECT]
@@ -236,12 +249,13 @@ async def test_a_loop_outlives_a_second_death_at_every_point_of_the_recovery(
                 assert not differs_by_doubt(cut, uncut), f"{first}, {second}"
 
 
+@pytest.mark.parametrize("pairs", [FEW, pytest.param(DRAWN, marks=pytest.mark.crash)])
 async def test_a_loop_outlives_pairs_of_deaths_drawn_by_the_seed(
-    clock: ManualClock, world: World, seed: int
+    clock: ManualClock, world: World, seed: int, pairs: int
 ) -> None:
     draw = random.Random(seed)
     uncut = await carried(world, clock, "uncut")
-    for number in range(DRAWN):
+    for number in range(pairs):
         first = draw.choice(uncut.crossed)
         recovery = await carried(world, clock, f"cut-{number}", first)
         second = draw.sample(recovery.crossed, min(1, len(recovery.crossed)))  # none: nothing was left

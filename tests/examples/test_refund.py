@@ -86,7 +86,15 @@ async def decide_twice(session: Session, ledger: Ledger) -> None:
     await session.decide(call, "run_again", by="bob")
 
 
-@pytest.mark.parametrize(("policy", "on_doubt"), MANNERS)
+@pytest.mark.parametrize(
+    ("policy", "on_doubt"),
+    [
+        pytest.param(
+            *manner, marks=() if manner in {("never", "ask"), ("verify", "tell")} else pytest.mark.crash
+        )
+        for manner in MANNERS
+    ],
+)
 async def test_the_refund_is_made_once_wherever_the_worker_dies(
     world: World, tmp_path: Path, policy: Policy, on_doubt: OnDoubt
 ) -> None:

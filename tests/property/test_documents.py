@@ -202,7 +202,7 @@ def test_nobodys_edit_is_lost_in_silence_in_a_store_on_disk(
         async with opening() as world:
             yield world.for_tenant(f"t-{next(numbers)}")
 
-    @settings(max_examples=60)
+    @settings(max_examples=min(60, settings().max_examples * 2))
     @given(applications=EDITORS, tools=EDITORS)
     def examples(applications: list[list[Wanted]], tools: list[list[Wanted]]) -> None:
         async def example() -> None:

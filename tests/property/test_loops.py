@@ -170,7 +170,7 @@ def test_whatever_a_loop_does_and_wherever_its_workers_die(
     carry(_memory, program, where, said)
 
 
-@settings(max_examples=6)
+@settings(max_examples=min(6, settings().max_examples // 5))
 @given(programs, deaths, rulings)
 def test_whatever_a_loop_does_on_sqlite_and_wherever_its_workers_die(
     program: Program, where: Sequence[int], said: Sequence[Ruling]

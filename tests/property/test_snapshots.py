@@ -84,7 +84,7 @@ def _check(written: _Written) -> None:
 
 
 @given(logs(), st.data())
-@settings(max_examples=25)
+@settings(max_examples=min(25, settings().max_examples))
 def test_folding_from_any_snapshot_is_folding_everything(log: list[Commit], data: st.DataObject) -> None:
     _check(_written(log, data))
 

@@ -386,7 +386,7 @@ def test_sqlite_cannot_be_told_from_memory_through_long_lives(story: list[Step])
 
 
 @pytest.mark.server
-@settings(max_examples=20)
+@settings(max_examples=min(20, settings().max_examples * 2 // 3))
 @given(story=st.lists(steps, min_size=30, max_size=60))
 def test_postgres_cannot_be_told_from_memory(postgres: PostgresServer, story: list[Step]) -> None:
     live_in_postgres(story, postgres)

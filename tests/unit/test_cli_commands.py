@@ -37,6 +37,7 @@ def test_a_promised_command_has_the_name_of_the_one_that_is_loaded() -> None:
     assert [command.name for command in _commands()] == list(main.commands)
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("words", [["--help"], ["ls"], ["show", "nothing"]], ids=lambda words: words[0])
 def test_help_and_looking_load_nothing_that_a_worker_needs(words: list[str], tmp_path: Path) -> None:
     done = subprocess.run(

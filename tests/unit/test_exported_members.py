@@ -35,6 +35,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         outlast.Sessions  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - so it is
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("first", ["outlast.tool", "outlast.session", "outlast.adapter"])
 def test_the_decorator_is_not_hidden_by_its_module(first: str) -> None:
     assert _python(f"import {first}; from outlast import tool; print(type(tool).__name__)") == "function\n"
@@ -45,6 +46,7 @@ def test_importing_outlast_loads_nothing_heavy() -> None:
     assert not {module.partition(".")[0] for module in loaded} & set(HEAVY)
 
 
+@pytest.mark.crash
 def test_importing_outlast_is_quick() -> None:
     code = "import time; began = time.perf_counter(); import outlast; print(time.perf_counter() - began)"
     deadline = time.monotonic() + 20

@@ -100,6 +100,7 @@ async def resume_s(calls: int) -> float:
     return took
 
 
+@pytest.mark.crash
 async def test_a_loop_with_ten_thousand_finished_calls_resumes_within_a_second() -> None:
     assert await resume_s(10_000) < LIMIT_S
 

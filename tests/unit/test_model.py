@@ -102,6 +102,7 @@ def test_the_hash_of_a_request_is_the_one_that_was_written_down() -> None:
     assert model_ask(REQUEST).match == MATCH
 
 
+@pytest.mark.crash
 def test_another_process_hashes_a_request_the_same() -> None:
     code = "from tests.unit.test_model import *; print(model_ask(REQUEST).match)"
     said = subprocess.run(

@@ -407,6 +407,7 @@ async def test_an_error_without_a_sound_body_is_told_by_its_status(api: Api, bod
     assert caught.value.status == 503
 
 
+@pytest.mark.crash
 def test_without_its_sdk_a_client_names_the_extra(api: Api) -> None:
     package, module = ("anthropic", "anthropic") if api == "anthropic" else ("openai", "openai_chat")
     code = f"import sys; sys.modules['{package}'] = None; import outlast.models.{module}"

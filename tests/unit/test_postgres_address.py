@@ -138,6 +138,7 @@ def test_whatever_goes_wrong_is_said_in_our_words(error: Exception, kind: type[E
     assert type(unavailable("postgres://db/agents", error)) is kind
 
 
+@pytest.mark.crash
 def test_without_its_driver_it_says_what_to_install() -> None:
     program = (
         "import sys; sys.modules['asyncpg'] = None\n"

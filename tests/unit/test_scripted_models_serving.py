@@ -82,6 +82,7 @@ async def test_serving_leaves_signal_handlers_alone() -> None:
         assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
+@pytest.mark.crash
 async def test_a_spawned_server_answers_counts_and_dies_with_its_block(tmp_path: Path) -> None:
     log = tmp_path / "requests.jsonl"
     async with ScriptedModels.spawn(SAYS, log=log) as models:
@@ -94,6 +95,7 @@ async def test_a_spawned_server_answers_counts_and_dies_with_its_block(tmp_path:
         os.kill(models.pid, 0)
 
 
+@pytest.mark.crash
 async def test_a_spawned_server_ends_when_its_owner_does(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(TOML)
@@ -108,6 +110,7 @@ async def test_a_spawned_server_ends_when_its_owner_does(tmp_path: Path) -> None
             assert await process.wait() == 0
 
 
+@pytest.mark.crash
 async def test_the_program_ends_in_order_on_sigterm(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(TOML)
@@ -120,6 +123,7 @@ async def test_the_program_ends_in_order_on_sigterm(tmp_path: Path) -> None:
             assert await process.wait() == 0
 
 
+@pytest.mark.crash
 async def test_a_server_that_cannot_start_says_why(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "s.toml"
     path.write_text("[[conversations.main]]\ntxt = 1\n")

@@ -202,6 +202,7 @@ anyio.run(look)
 """
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("open_elsewhere", [False, True])
 @pytest.mark.parametrize("file_mode", [0o444, 0o666])
 async def test_a_world_that_cannot_be_written_can_be_read(
@@ -537,6 +538,7 @@ async def _turns(world: SqliteWorld, lease: Lease, seqs: range) -> None:
         await world.drop_deltas(lease, seq - 1)
 
 
+@pytest.mark.crash
 async def test_a_file_grows_no_more_by_deltas_that_are_dropped(path: Path) -> None:
     async with open_sqlite(path) as world:
         lease = await held(world)

@@ -30,9 +30,13 @@ def built_in(name: str) -> Agent:
     """
     points = entry_points(group=GROUP)
     if name not in points.names:
-        known = ", ".join(built_in_names())
+        known = ", ".join(sorted(points.names))
         raise NotFound(detail=f"There is no agent {name!r}. Built in are: {known}. Your own: MODULE:AGENT.")
-    return Agent(name, _adapter(points[name]))
+    return _agent(points[name])
+
+
+def _agent(point: EntryPoint) -> Agent:
+    return Agent(point.name, _adapter(point))
 
 
 def _adapter(point: EntryPoint) -> Adapter:
@@ -90,16 +94,16 @@ def all_agents(references: Iterable[str]) -> Mapping[str, Agent]:
         BadInput: a named one cannot be loaded.
     """
     agents: dict[str, Agent] = {}
-    for name in built_in_names():
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
-            agent = built_in(name)
+            agent = _agent(point)
             agent.adapter.check()  # one that is offered and cannot run would take sessions from workers that can
         except HarnessMissing:
             continue
         except HarnessError as error:
             click.echo(f"outlast: not offered: {error}", err=True)
             continue
-        agents[name] = agent
+        agents[agent.name] = agent
     for reference in references:
         agent = of_application(reference)
         agents[agent.name] = agent
