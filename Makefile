@@ -2,8 +2,8 @@
 # network to the package registries are enough; root is not needed and nothing is installed outside this directory.
 #
 # Variables: HARNESS WORLD STORY SEED N (passed on to demo, bench and soak), ARGS (more words for the command itself),
-# PYTHON (the interpreter to build .venv with), JOBS (test processes of the sets that run in several; by default one for
-# each core, and in the fast set one more, for while some of its tests wait).
+# PYTHON (the interpreter to build .venv with), JOBS (test processes: by default one for each core; in the fast set one
+# more, for while some of its tests wait; two where processes are killed, however many cores there are).
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -62,7 +62,7 @@ fast: setup  ## unit, conformance, small property tests and in-process crashes: 
 test: setup  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
 	@export OUTLAST_TEST_SEED="$${OUTLAST_TEST_SEED:-$$RANDOM$$RANDOM}"; rc=0; \
 	$(MAKE) fast || rc=1; \
-	$(PYTEST) -m "(crash or harness or server or hypothesis) and not full" $(ARGS) || rc=1; \
+	$(PYTEST) -n $(or $(JOBS),2) --dist worksteal -m "(crash or harness or server or hypothesis) and not full" $(ARGS) || rc=1; \
 	exit $$rc
 
 test-rest: setup  ## what test-all adds to test: the whole product of cases and long property tests

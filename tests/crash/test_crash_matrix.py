@@ -227,6 +227,7 @@ async def test_a_turn_outlives_pairs_of_deaths_drawn_by_the_seed(
             await all_of(scene, (twice_cut(scene, number) for number in numbers))
 
 
+@pytest.mark.crash
 async def test_every_point_is_crossed_by_some_turn_or_its_recovery() -> None:
     crossed: set[Point] = set()
     async with open_memory() as world:
