@@ -10,7 +10,7 @@ Invariants:
 """
 
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Literal
 
 from outlast.records import (
     AnyRecord,
@@ -24,9 +24,7 @@ from outlast.records import (
     Usage,
 )
 from outlast.state import TurnState
-from outlast.world.commit import Spent
-
-DAY_S: Final = 86_400
+from outlast.world.commit import DAY_S, Spent
 
 
 def spent_by(turn: TurnState | None, record: AnyRecord) -> Spent | None:

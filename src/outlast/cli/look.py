@@ -13,9 +13,9 @@ from outlast.cli.report import Report, record_line, report_json, report_text, tu
 from outlast.cli.text import dollars
 from outlast.fold import records_of
 from outlast.session import Session
-from outlast.tally import DAY_S, day_of
+from outlast.tally import day_of
 from outlast.world import SessionHead, World
-from outlast.world.commit import SPENT_DAYS
+from outlast.world.commit import DAY_S, SPENT_DAYS
 
 _PAGE = 200
 

@@ -12,8 +12,9 @@ from outlast.calls import Budget
 from outlast.engine.batch import patiently
 from outlast.engine.writer import Writer
 from outlast.fold import TurnState
-from outlast.tally import DAY_S, period_of
+from outlast.tally import period_of
 from outlast.world import Spent, World
+from outlast.world.commit import DAY_S
 
 FRESH_S: Final = 1.0
 """How old the counters may be by which a call begins."""

@@ -82,8 +82,9 @@ class Spent(msgspec.Struct, frozen=True):
         )
 
 
+DAY_S: Final = 86_400
 SPENT_DAYS: Final = 92
-"""Days before the newest of which what a tenant has spent is kept at least, one by one."""
+"""Days before today, by the World's clock, of which what a tenant has spent is kept at least, one by one."""
 
 
 @dataclass(frozen=True, slots=True)

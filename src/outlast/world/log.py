@@ -129,7 +129,7 @@ class Log(Protocol):
         """What the commits of this tenant's sessions have spent from that day on: one for each day, in order.
 
         A commit counts in the step in which it lands, once, however often it is put. Days more than `SPENT_DAYS` before
-        the tenant's newest may be gone.
+        today, by the World's clock, may be gone.
         """
         ...
 

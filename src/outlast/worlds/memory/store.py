@@ -7,7 +7,7 @@ import anyio
 
 from outlast.clock import Clock, SystemClock
 from outlast.world import Commit, Delta, Input, SessionHead, Spent, WorkerRow
-from outlast.world.commit import SPENT_DAYS
+from outlast.world.commit import DAY_S, SPENT_DAYS
 
 
 @dataclass(slots=True)
@@ -60,7 +60,8 @@ class MemoryStore:
     def spend(self, tenant: str, more: Spent) -> None:
         """Add to a day of a tenant; forget days that are long over."""
         self._spent[tenant, more.day] = self._spent.get((tenant, more.day), Spent(more.day)).plus(more)
-        for day in [one.day for one in self.spent(tenant, 0) if one.day < more.day - SPENT_DAYS]:
+        oldest = int(self.clock.now() // DAY_S) - SPENT_DAYS
+        for day in [one.day for one in self.spent(tenant, 0) if one.day < oldest]:
             del self._spent[tenant, day]
 
     def spent(self, tenant: str, first_day: int) -> list[Spent]:

@@ -163,7 +163,8 @@ counted as (
         seconds = spent.seconds + excluded.seconds
 ),
 forgotten as (
-    delete from outlast.spent where tenant = $1 and day < (select max(d) from unnest($27::int[]) as d) - $32::int
+    delete from outlast.spent where tenant = $1 and cardinality($27::int[]) > 0
+        and day < (select floor(now_s / 86400)::int from clock) - $32::int
 )
 select place from landing
 

@@ -18,7 +18,7 @@ from outlast.errors import (
 )
 from outlast.world import Commit, Delta, Header, Lease
 from outlast.world.checks import check_content
-from outlast.world.commit import SPENT_DAYS
+from outlast.world.commit import DAY_S, SPENT_DAYS
 from outlast.world.hints import key, ready_key
 from outlast.world.line import ready_at
 from outlast.worlds.sqlite.statements import statements
@@ -181,7 +181,7 @@ def land(
         transaction.run(SQL["consume"], (header.seq, row.pk, name))
     if new.spent is not None:
         transaction.run(SQL["spend"], (row.tenant, *msgspec.structs.astuple(new.spent)))
-        transaction.run(SQL["forget_spent"], (row.tenant, new.spent.day - SPENT_DAYS))
+        transaction.run(SQL["forget_spent"], (row.tenant, int(transaction.now_s // DAY_S) - SPENT_DAYS))
     transaction.run(ADD_COMMIT, (row.at(header.seq), *_columns(header), new.body))
     _advance(transaction, tenant, row, header, worker)
     transaction.told.add(key(tenant, session))
