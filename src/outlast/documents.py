@@ -196,12 +196,12 @@ def _parts(path: str) -> list[str]:
 
 
 def _put(value: Any, parts: Sequence[str], make: Callable[[Any], Any]) -> Any:
-    """`value` with what `make` makes of the place; None for what is missing on the way."""
+    """`value` with what `make` makes of the place; what is missing on the way is made, a list before `-`."""
     if not parts:
         return make(value)
     part, rest = parts[0], parts[1:]
     if value is None:
-        value = {}
+        value = [] if part == "-" else {}
     if isinstance(value, list):
         items = cast("list[Any]", value)
         at = _index(items, part, behind=True)

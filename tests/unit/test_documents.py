@@ -45,6 +45,8 @@ PLACES: list[tuple[Any, AnyEdit, Any]] = [
     ([[1, 2]], Delete("/0/0"), [[2]]),
     ({"a": 1}, Delete(""), None),
     (None, Delete("/a"), None),
+    (None, Set("look", "/steps/-"), {"steps": ["look"]}),
+    ({"a": None}, Merge({"b": 1}, "/a/-"), {"a": [{"b": 1}]}),
     (None, Merge({"a": 1}, "/x"), {"x": {"a": 1}}),
 ]
 
