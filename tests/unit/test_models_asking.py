@@ -258,6 +258,13 @@ async def test_a_provider_that_never_ends_is_left_at_the_end_of_the_time_for_all
     assert error.status == "with half an answer"
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:8000", "http://", "http://127.0.0.1:port"])
+async def test_an_address_that_is_none_is_no_failure_that_passes(api: Api, address: str) -> None:
+    model = model_of(api, address)
+    with pytest.raises(ModelCallRejected, match="its base URL is none that can be called"):
+        await model.ask(request(model))
+
+
 async def test_an_address_where_nobody_listens_is_a_failure_that_passes(api: Api) -> None:
     model = model_of(api, "http://127.0.0.1:1")
     with pytest.raises(ModelCallFailed, match="with nothing"):

@@ -90,6 +90,7 @@ def telling(reader: Reader) -> Generator[None]:
 
     Raises:
         ModelCallFailed
+        ModelCallRejected: the base URL is none that can be called.
     """
     try:
         yield
@@ -97,13 +98,16 @@ def telling(reader: Reader) -> Generator[None]:
         raise failed(_NONSENSE, f"{error}.", reader) from None
     except (TimeoutError, httpx2.TimeoutException) as error:
         raise failed(_so_far(reader), f"no answer in time ({type(error).__name__}).", reader) from None
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise broken(error, reader) from None
 
 
-def broken(error: Exception, reader: Reader) -> ModelCallFailed:
+def broken(error: Exception, reader: Reader) -> ModelError:
     """The failure of a connection, of which an SDK tells by an error of its own."""
     cause = type(error.__cause__ or error)
+    if issubclass(cause, httpx2.UnsupportedProtocol | httpx2.InvalidURL):
+        reason = f"its base URL is none that can be called, as https://host is ({cause.__name__})."
+        return ModelCallRejected(status="no address", reason=reason)
     late = issubclass(cause, httpx2.TimeoutException)
     what = "no answer in time" if late else "the connection broke"
     return failed(_so_far(reader), f"{what} ({cause.__name__}).", reader)
