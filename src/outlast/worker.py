@@ -175,7 +175,7 @@ class Worker:
         """
         if session is not None:
             await self._world.get(session)
-            self._only = session
+        self._only = session or self._config.only
         if limit_s is not None:
             self.end_in(limit_s, reserve_s=reserve_s)
         await self.work(until_idle=True)

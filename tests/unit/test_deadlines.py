@@ -20,6 +20,7 @@ from outlast.clock import ManualClock
 from outlast.engine.term import Term
 from outlast.errors import SessionUnknown
 from outlast.records import AttemptEnded
+from outlast.session import Session
 from outlast.tool import ToolIO, tool
 from outlast.wakers.http import HttpWaker
 from outlast.worker import WorkerConfig, open_worker
@@ -109,6 +110,19 @@ async def test_a_tool_whose_time_out_fits_begins_in_the_reserve(world: World, tm
         worker.end_in(0.6, reserve_s=10.0)  # all of it is reserve
         claim = await worker.advance(session.id)
     assert claim.again  # in the reserve nothing is claimed
+
+
+async def test_a_worker_that_advanced_one_session_advances_whatever_is_ready(
+    world: World, tmp_path: Path
+) -> None:
+    job = Job(steps=1, step_s=0.0)
+    session = await opened(world, job.agent)
+    async with open_worker(world, {"tester": job.agent}, NO_GATEWAY, WorkerConfig(tmp_path)) as worker:
+        await worker.advance(session.id)
+        other = await Session.open(world, "s-2", agent=job.agent)
+        await other.send("go")
+        await worker.advance()
+    assert "done" in (await other.head()).status
 
 
 async def test_a_session_that_is_not_there_is_an_error(world: World, tmp_path: Path) -> None:
