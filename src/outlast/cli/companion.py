@@ -3,7 +3,7 @@
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +17,8 @@ from outlast.errors import HarnessError
 
 LEAVE_S: Final = 20.0
 """How long it may take to hand over."""
+CLOSE_S: Final = 1.0
+"""How long its pipes may stay open behind its end."""
 PAUSES_S: Final = (0.0, 1.0, 5.0)
 """Before it is begun anew, by how often in a row it ended soon."""
 SOON_S: Final = 30.0
@@ -83,7 +85,7 @@ class Companion:
             return await self._until_its_end(process)
         finally:
             with anyio.CancelScope(shield=True):
-                await _close(process)
+                await let_go(process)
 
     async def _until_its_end(self, process: Process) -> tuple[str, int]:
         assert process.stdout is not None
@@ -110,11 +112,22 @@ class Companion:
                 self.note(line)
 
 
-async def _close(process: Process) -> None:
+async def let_go(process: Process) -> None:
     """Let go of our ends; a worker that still lives ends by itself then."""
-    for stream in (process.stdin, process.stdout, process.stderr):
+    if process.stdin is not None:
+        await process.stdin.aclose()
+    # asyncio closes a pipe once its end was read: one that stays open outlives the event loop, and says so on screen.
+    for stream in (process.stdout, process.stderr):
         if stream is not None:
+            with anyio.move_on_after(CLOSE_S):
+                await _read_to_its_end(stream)
             await stream.aclose()
+
+
+async def _read_to_its_end(stream: ByteReceiveStream) -> None:
+    with suppress(anyio.EndOfStream):
+        while True:
+            await stream.receive()
 
 
 async def _first_line(stream: ByteReceiveStream) -> Mapping[str, Any]:
