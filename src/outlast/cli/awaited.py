@@ -55,7 +55,8 @@ async def awaited_by(session: Session, state: SessionState) -> list[Awaited]:
 
 def _parked(session: str, turn: TurnState) -> Awaited:
     why = "" if turn.parked is None else turn.parked.why
-    text = f"turn {turn.turn} is {why} and waits for you"
+    stands = "has used up a budget" if why == "budget" else f"is {why}"
+    text = f"turn {turn.turn} {stands} and waits for you"
     return Awaited("person", text, (f"outlast retry {session}", f"outlast cancel {session}"))
 
 

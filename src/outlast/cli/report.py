@@ -135,7 +135,8 @@ def _open_turn_lines(turn: TurnState) -> list[str]:
     lines += [call_line(call) for call in turn.calls.values()]
     if turn.parked is not None and turn.parked.why != "decision":
         evidence = msgspec.json.format(msgspec.json.encode(turn.parked.evidence), indent=2).decode()
-        lines += [f"It is {turn.parked.why}. The evidence:", plain(evidence)]
+        why = "over its budget" if turn.parked.why == "budget" else turn.parked.why
+        lines += [f"It is {why}. The evidence:", plain(evidence)]
     return lines
 
 

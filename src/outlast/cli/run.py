@@ -81,6 +81,7 @@ def run(
             session, turns = await _open(setup, opened, wish)
             attended = Attended(session, turns, agent, _title(found, await _directory(session)))
             if detach:
+                await setup.wake(opened.tenant, session.id)
                 answer = {"session": session.id, "input": turns[-1].input, "status": "detached"}
                 setup.say(answer, f"session {session.id}\n{attended.come_back}")
                 return Exit.OK
