@@ -35,7 +35,7 @@ def fault_of(wanted: Schedule) -> str:
     if not 0 < len(wanted.name) <= NAME_LIMIT:
         return f"its name must have 1 to {NAME_LIMIT} characters"
     if (wanted.at_s > 0) + (wanted.every_s > 0) + bool(wanted.cron) != 1:
-        return "say one of: at a time, every so often, by cron"
+        return "say one of: at a time (at), every so often (every), by cron (cron)"
     if wanted.every_s and not LEAST_S <= wanted.every_s < math.inf:
         return f"it must come every {LEAST_S:g} s or less often"
     if not 0 <= wanted.at_s < 1e11:

@@ -24,7 +24,11 @@ def docs() -> None:
     """Look at the documents of a session, edit and follow them."""
 
 
-@docs.command("get", epilog=examples("outlast docs get build-81", "outlast docs get build-81 plan --json"))
+@docs.command(
+    "get",
+    short_help="Print a document, or list what there is.",
+    epilog=examples("outlast docs get build-81", "outlast docs get build-81 plan --json"),
+)
 @click.argument("session", type=SESSION)
 @click.argument("name", required=False)
 @shared
@@ -49,6 +53,7 @@ def get_(session: str, name: str | None, world: str | None, json: bool) -> None:
 
 @docs.command(
     "set",
+    short_help="Edit a document, and print what it then is.",
     epilog=examples(
         "outlast docs set build-81 plan '{\"steps\": []}' --if-version 0",
         "outlast docs set build-81 plan '\"look\"' --at /steps/-",

@@ -111,7 +111,13 @@ def log(session: str, after: int, world: str | None, json: bool) -> None:
 
 
 @click.command(epilog=examples("outlast usage", "outlast usage --days 7 --json"))
-@click.option("--days", type=click.IntRange(1, SPENT_DAYS), default=31, help="Today and so many days before.")
+@click.option(
+    "--days",
+    type=click.IntRange(1, SPENT_DAYS),
+    default=31,
+    show_default=True,
+    help="Today and so many days before.",
+)
 @shared
 def usage(days: int, world: str | None, json: bool) -> None:
     """Show what the sessions have spent, by day (UTC): what the budgets of a tenant are held to."""

@@ -117,6 +117,7 @@ class Word:
         'outlast decide ticket-81 7 --done \'{"refund": "re_1"}\'',
         "outlast decide ticket-81 7 --run-again --by ann",
         "outlast decide ticket-81 9 --answer yes",
+        "outlast decide ticket-81 11 --allow --for-turn",
     )
 )
 @click.argument("session", type=SESSION)
