@@ -164,4 +164,6 @@ def _fault_of_text(name: str, value: object) -> str | None:
         return "it must be a text"
     if name == "log_level" and value not in _LEVELS:
         return f"it must be one of {', '.join(_LEVELS)}"
+    if name == "anthropic_base_url" and not value.startswith(("http://", "https://")):
+        return "it must begin with http:// or https://"
     return None

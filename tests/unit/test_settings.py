@@ -68,6 +68,7 @@ def test_the_data_directory_may_be_in_the_user_s_home(near: Path, tmp_path: Path
         ("OUTLAST_CONCURRENCY", "2.5", "it must be a whole number from 1 to 1000"),
         ("OUTLAST_CONCURRENCY", "inf", "it must be a whole number from 1 to 1000"),
         ("OUTLAST_CONCURRENCY", "0", "it must be a whole number from 1 to 1000"),
+        ("OUTLAST_ANTHROPIC_BASE_URL", "api.example", "it must begin with http:// or https://"),
         ("OUTLAST_LOG_LEVEL", "loud", "it must be one of debug, info, warning, error"),
     ],
 )
