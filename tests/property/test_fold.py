@@ -114,7 +114,7 @@ def test_nothing_that_was_billed_is_lost_or_counted_twice(log: list[Commit]) -> 
 
 
 @pytest.mark.full
-@settings(max_examples=min(200, settings().max_examples * 7))
+@settings(max_examples=200)
 @given(logs(longest=150), st.data())
 def test_long_logs_keep_every_promise(log: list[Commit], data: st.DataObject) -> None:
     cut = data.draw(st.integers(1, len(log)))
