@@ -10,10 +10,11 @@ from outlast.adapter import Agent, Budget
 from outlast.adapters.scripted import Scripted
 from outlast.clock import ManualClock
 from outlast.records import CallIntent, TurnReleased
-from outlast.tally import DAY_S, day_of, period_of
+from outlast.tally import day_of, period_of
 from outlast.testing.faults import Killed, MortalWorld, RecordingGate
 from outlast.tool import ToolIO, tool
 from outlast.world import World
+from outlast.world.commit import DAY_S
 from outlast.worlds.memory import MemoryStore, open_memory
 from tests.crash.stage import Countdown
 from tests.unit.engine_desk import Desk, call, opened, records, say
