@@ -9,7 +9,7 @@ from outlast.state import SessionState
 
 SNAPSHOT_AFTER: Final = 200
 """Commits since the newest snapshot after which the end of a turn writes another."""
-SNAPSHOT_WEIGHT: Final = 2 * 1024 * 1024
+SNAPSHOT_WEIGHT: Final = 4 * 1024 * 1024
 RECORD_WEIGHT: Final = 750
 """Within a turn a snapshot is due when what came since the newest weighs so much: the bytes of its JSON, and for each
 record what reading it costs beside."""
