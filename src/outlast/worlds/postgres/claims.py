@@ -6,7 +6,8 @@ whose row runs out) is looked at in each claim.
 
 A claim reads a candidate, seals the takeover, and lands it on the condition that the session still stands as it was
 read: no lock is held from one round trip to the next, so that a worker that is stopped in between holds up nobody.
-Whoever loses the race chooses again; each round that is lost is one that another has won.
+Whoever loses the race chooses again; each round that is lost is one that another process has won: those of one process
+choose one after the other.
 
 Limits are exact although the choice was made before: the statement that takes counts anew, under a lock of its own
 transaction that only claims which state limits wait for.
@@ -37,6 +38,23 @@ async def claim(store: PostgresStore, tenant: str, offer: WorkerOffer, takeover:
     await _give_back(store, number)
     statement = SQL["choose" if offer.only is None else "choose_one"]
     bindings = _bindings(store, number, offer)
+    if offer.only is not None:
+        return await _race(store, tenant, offer, takeover, statement, bindings)
+    # One after the other: all that choose at once choose the same, and but for one of them for nothing.
+    async with store.choosing:
+        return await _race(store, tenant, offer, takeover, statement, bindings)
+
+
+async def _race(
+    store: PostgresStore,
+    tenant: str,
+    offer: WorkerOffer,
+    takeover: Takeover,
+    statement: str,
+    bindings: tuple[Any, ...],
+) -> Claim | None:
+    """Choose and take, against the claims of other processes."""
+    number = await store.tenant(tenant)
     for _ in range(ROUNDS):
         found = await store.rows(statement, *bindings)
         if not found:

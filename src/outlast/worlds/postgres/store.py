@@ -75,6 +75,8 @@ class PostgresStore:
             ask=self.pool.rows,
             poll_s=pace.poll_s,
         )
+        self.choosing = asyncio.Lock()
+        """Held by whoever of this process chooses a session to claim, until it has it."""
         self._tenants: dict[str, int] = {}
         self._routes: dict[tuple[int, str, str, int, int], int] = {}
         self._doubts: dict[Doubt, float] = {}
