@@ -5,6 +5,7 @@
     │   ├── BadSessionId · BadSettings · BadTool · BadPayload · BadEdit
     │   ├── InputConflict             one input id, two contents
     │   ├── SessionFull               so many prompts wait that there is no room for another
+    │   ├── SessionBusy               a prompt was to run alone, and another turn is open or waits
     │   └── SessionExists             one session id, two openings
     ├── NotFound
     │   └── SessionUnknown · BlobUnknown · TurnUnknown
@@ -74,6 +75,13 @@ class SessionFull(BadInput):
     text = (
         "Session {session!r} did not take the prompt {input!r}: {reason}. "
         "Send it again, under another id, when some of them have run."
+    )
+
+
+class SessionBusy(BadInput):
+    text = (
+        "Session {session!r} did not take the prompt {input!r}: another turn is open or waits. Send it again, under "
+        "another id, when that is over; or let it queue."
     )
 
 

@@ -4,15 +4,16 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
 from outlast.adapter import Agent
 from outlast.clock import Clock, SystemClock
 from outlast.codec import canonical, encode_records, read_input, unsqueeze
+from outlast.engine.inbox import BUSY
 from outlast.engine.load import load_state
-from outlast.errors import SessionExists, SessionFull, TurnUnknown
+from outlast.errors import SessionBusy, SessionExists, SessionFull, TurnUnknown
 from outlast.founding import opening_of
 from outlast.ids import check_session_id, new_id
 from outlast.records import (
@@ -130,19 +131,33 @@ class Session(ScheduleDesk):
         """How it stands: a cheap look."""
         return await self.world.get(self.id)
 
-    async def send(self, text: str, *, id: str | None = None, priority: int | None = None) -> "Turn":  # noqa: A002
-        """Begin a turn with this prompt; it queues behind one that runs. Durable when this returns.
+    async def send(
+        self,
+        text: str,
+        *,
+        id: str | None = None,  # noqa: A002
+        priority: int | None = None,
+        busy: Literal["queue", "refuse"] = "queue",
+    ) -> "Turn":
+        """Begin a turn with this prompt. Durable when this returns.
 
         Args:
             id: the caller's own; the same id and text again is the same turn.
             priority: of the session from now on, from -100 to 100; None leaves it as it is.
+            busy: what happens while another turn is open or waits: the prompt waits behind it, `queue`; or it is not
+                taken, `refuse`. Where no turn is open yet it is the worker that refuses it: `Turn.result` then raises
+                `SessionBusy`.
 
         Raises:
+            SessionBusy: another turn is open, and the prompt was to be refused then.
             InputConflict: the id was used with another text.
             BadPayload: the text is not Unicode, or too long; the priority is out of bounds.
         """
         input_id = id or new_id("in")
-        await self._put(input_id, Prompt(text, self._clock.now()), text, priority)
+        alone = busy == "refuse"
+        if alone and (await self.head()).turn_open and await self.world.find_input(self.id, input_id) is None:
+            raise SessionBusy(session=self.id, input=input_id)
+        await self._put(input_id, Prompt(text, self._clock.now(), alone), text, priority)
         return Turn(self, input_id)
 
     async def steer(self, text: str, *, id: str | None = None) -> str:  # noqa: A002
@@ -290,13 +305,21 @@ class Turn:
         self.input = input_id
 
     async def follow(self) -> AsyncGenerator[Event]:
-        """What this turn shows, up to `turn.settled`. Raises `SessionFull` where too many prompts wait."""
+        """What this turn shows, up to `turn.settled`.
+
+        Raises:
+            SessionFull: too many prompts wait to queue this one.
+            SessionBusy: it was to run alone, and another turn was open or waited.
+        """
         number = 0
         async with aclosing(self.session.follow(Cursor.behind(await self._before()))) as shown:
             async for event in shown:
                 if event.kind == "turn.opened" and event.name == self.input:
                     number = event.turn
-                if event.kind == "input.refused" and event.name == self.input:
+                refused = event.kind == "input.refused" and event.name == self.input
+                if refused and event.text == BUSY:
+                    raise SessionBusy(session=self.session.id, input=self.input)
+                if refused:
                     raise SessionFull(session=self.session.id, input=self.input, reason=event.text)
                 if number and (event.turn == number or event.kind in {"attempt.opened", "gap"}):
                     yield event

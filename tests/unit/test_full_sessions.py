@@ -7,8 +7,9 @@ import pytest
 from outlast.adapter import Agent
 from outlast.adapters.python import IO, Loop
 from outlast.engine.inbox import PROMPTS_QUEUED, SIGNALS_KEPT
-from outlast.errors import SessionFull
+from outlast.errors import SessionBusy, SessionFull
 from outlast.records import InputRefused
+from outlast.session import Session
 from outlast.world import World
 from outlast.worlds.memory import open_memory
 from tests.unit.engine_desk import Desk, opened, records
@@ -90,3 +91,27 @@ async def test_who_sends_the_same_refused_prompt_again_is_told_the_same(world: W
     late = await session.send("go on", id=f"more-{PROMPTS_QUEUED}")
     with pytest.raises(SessionFull):
         await late.number()
+
+
+async def test_a_prompt_that_is_to_run_alone_is_refused_while_another_turn_is_open(world: World) -> None:
+    session = await Session.open(world, "s", agent=AGENT)
+    first = await session.send("first", id="a", busy="refuse")
+    await Desk(world).work(AGENT)
+    with pytest.raises(SessionBusy, match="another turn is open"):
+        await session.send("second", id="b", busy="refuse")
+    assert (await session.send("first", id="a", busy="refuse")).input == first.input, "it is the same turn"
+    for name in ("go", "news", "news"):
+        await session.signal(name)
+    await Desk(world).work(AGENT)
+    assert (await first.result()).status == "done"
+    assert await world.find_input("s", "b") is None
+
+
+async def test_of_two_prompts_that_are_to_run_alone_the_worker_takes_the_first(world: World) -> None:
+    session = await Session.open(world, "s-1", agent=AGENT)
+    turns = [await session.send(text, busy="refuse") for text in ("first", "second")]
+    await Desk(world).work(AGENT)
+    assert [record.input for record in await refused(world)] == [turns[1].input]
+    with pytest.raises(SessionBusy):
+        await turns[1].result()
+    assert await turns[0].number() == 1

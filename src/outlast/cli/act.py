@@ -29,20 +29,29 @@ from outlast.world import SessionHead, World
 @click.argument("text")
 @click.option("--id", "input_id", help="Your own id: the same id and text again is the same turn.")
 @click.option("--priority", type=PRIORITY, help="Of the session from now on, from -100 to 100.")
+@click.option("--if-idle", is_flag=True, help="Refuse it while another turn is open or waits.")
 @shared
 def send(
-    session: str, text: str, input_id: str | None, priority: int | None, world: str | None, json: bool
+    session: str,
+    text: str,
+    input_id: str | None,
+    priority: int | None,
+    if_idle: bool,
+    world: str | None,
+    json: bool,
 ) -> None:
     """Send SESSION its next prompt; with `-` as TEXT, what standard input holds.
 
-    It is durable when this returns, and queues behind a turn that runs. A worker carries it out: some `outlast work`
-    that runs already, or the next one.
+    It is durable when this returns, and queues behind a turn that runs, unless --if-idle. A worker carries it out:
+    some `outlast work` that runs already, or the next one.
     """
 
     async def body(setup: Setup) -> None:
         prompt = given(text)
         async with setup.world() as opened:
-            turn = await (await Session.find(opened, session)).send(prompt, id=input_id, priority=priority)
+            found = await Session.find(opened, session)
+            busy = "refuse" if if_idle else "queue"
+            turn = await found.send(prompt, id=input_id, priority=priority, busy=busy)
             await setup.wake(opened.tenant, session)
             setup.say({"session": session, "input": turn.input}, f"sent to {session} as {turn.input}")
 

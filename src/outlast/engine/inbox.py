@@ -56,6 +56,9 @@ PROMPTS_QUEUED: Final = 1_000
 What comes beyond is refused, not what is there: that was promised to be kept. A signal that a wait needs to end is
 taken all the same."""
 
+BUSY: Final = "another turn is open or waits"
+"""Why a prompt is refused that is to run alone."""
+
 _Word: TypeAlias = Signal | Decision | Retry | Schedule | Unschedule | Report
 """What a wait or a parked turn may wait for, or what is to come by itself."""
 _Quick: TypeAlias = Prompt | Steer | Cancel | Recall | _Word
@@ -138,7 +141,7 @@ class InboxReader:
             case None:
                 self._cannot_read(new)
             case Prompt():
-                self._queue(new, value.text, steered=False)
+                self._prompt(new, value)
             case Steer() if attempt is not None:
                 attempt.steers.put(TakenSteer(new.id, value.text))
             case Steer():
@@ -230,6 +233,14 @@ class InboxReader:
 
     def _drop(self, new: Input, reason: str) -> None:
         self._writer.append(InputDropped(new.id, reason), consumes=[new.id])
+
+    def _prompt(self, new: Input, value: Prompt) -> None:
+        state = self._writer.state
+        if value.alone and (state.turn is not None or state.queue):
+            refused = InputRefused(new.id, reason=BUSY, at_s=self._clock.now())
+            self._writer.append(refused, consumes=[new.id])
+        else:
+            self._queue(new, value.text, steered=False)
 
     def _queue(self, new: Input, text: str, *, steered: bool) -> None:
         packer = self._writer.packer()

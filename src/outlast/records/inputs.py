@@ -22,10 +22,12 @@ class Prompt(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """Begin a turn with this text; queued behind a turn that runs."""
+    """Begin a turn with this text; queued behind a turn that runs, if it is not `alone`."""
 
     text: str
     sent_at_s: float = 0.0
+    alone: bool = False
+    """It is refused where another turn is open or waits."""
 
 
 class Steer(
