@@ -45,6 +45,8 @@ class AttemptCalls(LoopCalls):
         self._permits = Permits(context)
         self._running = Runs(context.eased)
         self._offsets: dict[tuple[int, str], int] = {}
+        self._beginning = 0
+        """Calls whose intent is being written."""
         self.may_run: set[int] = set()
         """Calls of earlier attempts that the recovery plan lets run."""
 
@@ -210,7 +212,7 @@ class AttemptCalls(LoopCalls):
 
         One that began a sub-agent does not: what runs are the calls of that.
         """
-        if self._models.running or self._running.busy:
+        if self._models.running or self._running.busy or self._beginning:
             return True
         fence = self._context.writer.lease.fence
         started = (call.intent for call in self._context.turn.open_calls() if call.started == fence)
@@ -258,9 +260,14 @@ class AttemptCalls(LoopCalls):
         landed = context.append(intent, packer=packer, lazy=lazy)
         state = turn.calls[number]
         self.index.make(state)
-        if not lazy:
-            await writer.durable(landed)
-        await context.gate.cross(Point.AFTER_INTENT, call=number, policy=means.policy)
+        self._beginning += 1  # from here on it may have begun, so nobody may take the attempt for one at rest
+        try:
+            if not lazy:
+                await writer.durable(landed)
+            await context.gate.cross(Point.AFTER_INTENT, call=number, policy=means.policy)
+        finally:
+            self._beginning -= 1
+            asyncio.get_running_loop().call_soon(context.eased)
         return state
 
     async def run(self, state: CallState) -> ToolResult:
