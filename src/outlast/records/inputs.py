@@ -14,14 +14,13 @@ from outlast.records.kinds import Ruling, TurnStatus
 from outlast.records.payload import Usage
 
 
-class Prompt(
-    msgspec.Struct,
-    frozen=True,
-    tag="prompt",
-    tag_field="kind",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
+class Input(
+    msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, forbid_unknown_fields=True, gc=False
 ):
+    """Common base of all inputs: frozen, tagged, defaults left out of the text, unknown fields refused."""
+
+
+class Prompt(Input, frozen=True, tag="prompt"):
     """Begin a turn with this text; queued behind a turn that runs, if it is not `alone`."""
 
     text: str
@@ -30,9 +29,7 @@ class Prompt(
     """It is refused where another turn is open or waits."""
 
 
-class Steer(
-    msgspec.Struct, frozen=True, tag="steer", tag_field="kind", omit_defaults=True, forbid_unknown_fields=True
-):
+class Steer(Input, frozen=True, tag="steer"):
     """Tell the running turn something; it becomes the next prompt if its turn never takes it."""
 
     text: str
@@ -40,14 +37,7 @@ class Steer(
     sent_at_s: float = 0.0
 
 
-class Cancel(
-    msgspec.Struct,
-    frozen=True,
-    tag="cancel",
-    tag_field="kind",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-):
+class Cancel(Input, frozen=True, tag="cancel"):
     """End this turn. A cancel that names another turn than the open one changes nothing."""
 
     turn: int
@@ -55,14 +45,7 @@ class Cancel(
     sent_at_s: float = 0.0
 
 
-class Signal(
-    msgspec.Struct,
-    frozen=True,
-    tag="signal",
-    tag_field="kind",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-):
+class Signal(Input, frozen=True, tag="signal"):
     """What a wait for `name` waits for. One that nobody waits for yet is kept until somebody does."""
 
     name: str
@@ -72,14 +55,7 @@ class Signal(
     """What is waited for came to nothing, and `value` says why: the wait ends as an error."""
 
 
-class Decision(
-    msgspec.Struct,
-    frozen=True,
-    tag="decision",
-    tag_field="kind",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-):
+class Decision(Input, frozen=True, tag="decision"):
     """A person's word about a call that is in doubt or asks; about any other call it changes nothing."""
 
     call: int
@@ -92,9 +68,7 @@ class Decision(
     """With `allow`: the same call may also run again in the turn."""
 
 
-class Retry(
-    msgspec.Struct, frozen=True, tag="retry", tag_field="kind", omit_defaults=True, forbid_unknown_fields=True
-):
+class Retry(Input, frozen=True, tag="retry"):
     """Let a turn that is parked go on, its recovery budget whole again."""
 
     turn: int
@@ -102,14 +76,7 @@ class Retry(
     sent_at_s: float = 0.0
 
 
-class Schedule(
-    msgspec.Struct,
-    frozen=True,
-    tag="schedule",
-    tag_field="kind",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-):
+class Schedule(Input, frozen=True, tag="schedule"):
     """Queue this text as a prompt at a time, or again and again; replaces the schedule of that name."""
 
     name: str
@@ -124,23 +91,14 @@ class Schedule(
     sent_at_s: float = 0.0
 
 
-class Unschedule(
-    msgspec.Struct,
-    frozen=True,
-    tag="unschedule",
-    tag_field="kind",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-):
+class Unschedule(Input, frozen=True, tag="unschedule"):
     """The schedule of this name comes no more."""
 
     name: str
     sent_at_s: float = 0.0
 
 
-class Edit(
-    msgspec.Struct, frozen=True, tag="edit", tag_field="kind", omit_defaults=True, forbid_unknown_fields=True
-):
+class Edit(Input, frozen=True, tag="edit"):
     """Edit a document, all or nothing: it is applied or rejected, and either stands in the log under the input's id."""
 
     name: str
@@ -151,14 +109,7 @@ class Edit(
     sent_at_s: float = 0.0
 
 
-class Report(
-    msgspec.Struct,
-    frozen=True,
-    tag="report",
-    tag_field="kind",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-):
+class Report(Input, frozen=True, tag="report"):
     """How the turn of a spawned session ended: the end of the call that spawned it, and of nothing else."""
 
     call: int
@@ -170,14 +121,7 @@ class Report(
     sent_at_s: float = 0.0
 
 
-class Recall(
-    msgspec.Struct,
-    frozen=True,
-    tag="recall",
-    tag_field="kind",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-):
+class Recall(Input, frozen=True, tag="recall"):
     """The prompt that came as the input `prompt` is not wanted any more: end its turn, or never begin it."""
 
     prompt: str
