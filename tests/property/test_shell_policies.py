@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast.adapters.claude_code.shell import judge
-from outlast.adapters.claude_code.shell_table import PROGRAMS
+from outlast.adapters.shell import judge
+from outlast.adapters.shell_table import PROGRAMS
 from outlast.ids import digest
 
 _EXAMPLES = settings().max_examples

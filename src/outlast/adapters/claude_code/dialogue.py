@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from outlast.adapter import MAIN, SIDE, Deny, HookAsk, Let, ToolResult
-from outlast.adapters.claude_code.shapes import Json, as_list, as_object, as_objects
 from outlast.adapters.claude_code.stream import OUR_ANSWER
+from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 
 SENTINEL: Final = "[[outlast: resumed, nothing was said]]"
 """The resume prompt, and the model's last word in a turn that was cut short; it never reaches the provider."""

@@ -18,8 +18,8 @@ from outlast.adapters.claude_code.launch import prompt_uuid
 from outlast.adapters.claude_code.places import transcript_path
 from outlast.adapters.claude_code.repair import Answer, Pen, Repair, Result, Steer, closed, repair
 from outlast.adapters.claude_code.results import in_messages, of_ours, of_response
-from outlast.adapters.claude_code.shapes import as_object, as_objects
 from outlast.adapters.claude_code.transcript import dangling, holds, materialised, parse
+from outlast.adapters.shapes import as_object, as_objects
 from outlast.errors import HarnessError
 from outlast.fold import CallState, TurnState
 from outlast.ids import stable_uuid

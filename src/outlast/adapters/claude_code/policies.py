@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from outlast.adapters.claude_code.launch import SERVER
-from outlast.adapters.claude_code.shell import judge
+from outlast.adapters.shell import judge
 from outlast.records.kinds import Policy
 
 BUILT_IN: Final[Mapping[str, Policy]] = {

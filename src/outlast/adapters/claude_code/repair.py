@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from outlast.adapters.claude_code.shapes import Json, as_object
 from outlast.adapters.claude_code.transcript import (
     MARKER,
     as_line,
@@ -19,6 +18,7 @@ from outlast.adapters.claude_code.transcript import (
     message_ids,
     parse,
 )
+from outlast.adapters.shapes import Json, as_object
 
 Ids: TypeAlias = Callable[[str], str]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from outlast.adapters.claude_code.repair import Result
-from outlast.adapters.claude_code.shapes import as_object, as_objects
+from outlast.adapters.shapes import as_object, as_objects
 from outlast.model import ImagePart, TextPart
 from outlast.parts import find_parts
 from outlast.tool import result_text

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 
-from outlast.adapters.claude_code.shapes import Json
+from outlast.adapters.shapes import Json
 from outlast.records import Usage
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from outlast.adapters.claude_code.shapes import Json, as_list, as_object
+from outlast.adapters.shapes import Json, as_list, as_object
 
 MARKER: Final = "hook_deferred_tool"
 """Type of the attachment that has one call run again."""

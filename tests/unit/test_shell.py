@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.adapters.claude_code.shell import judge
+from outlast.adapters.shell import judge
 
 LOOKS = [
     "ls",

@@ -1,6 +1,6 @@
 """A shell command as words and operators, or no reading at all.
 
-This is the half of `outlast.adapters.claude_code.shell` that reads the text itself. It knows the part of the shell
+This is the half of `outlast.adapters.shell` that reads the text itself. It knows the part of the shell
 language in which the words of a command stand in its text, and refuses everything in which they do not: substitutions,
 parameters, brace expansion, here-documents, continued lines, control characters.
 """

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from outlast.adapters.claude_code.shell_words import Word
+from outlast.adapters.shell_words import Word
 
 Arguments: TypeAlias = Sequence[str]
 Reads: TypeAlias = Callable[[Arguments], bool]

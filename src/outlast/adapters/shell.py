@@ -2,7 +2,7 @@
 
 `judge` gives a command the replay policy `safe` only if two readings of it agree — the tree of a real grammar
 (tree-sitter-bash) and a scanner of our own — on the same words, if everything that stands between the words is known,
-and if every command of it is in the table of `outlast.adapters.claude_code.shell_table` with options that are known
+and if every command of it is in the table of `outlast.adapters.shell_table` with options that are known
 to do no more than read. Everything else is `never`.
 
 What a command reads is no concern of this module, nor what the user's own configuration makes of a name (an alias
@@ -16,8 +16,8 @@ from typing import Final, Literal
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from outlast.adapters.claude_code.shell_table import only_reads
-from outlast.adapters.claude_code.shell_words import Operator, Token, Unreadable, Word, tokens
+from outlast.adapters.shell_table import only_reads
+from outlast.adapters.shell_words import Operator, Token, Unreadable, Word, tokens
 
 _LANGUAGE: Final = Language(tree_sitter_bash.language())
 
@@ -53,7 +53,7 @@ class Judgement:
 
 
 def judge(command: str) -> Judgement:
-    """The replay policy of `command` as Claude Code's Bash tool would run it.
+    """The replay policy of `command` as the shell tool of a coding agent would run it.
 
     `safe` promises that running it again changes no file, no process and nothing on another machine.
     """
