@@ -48,6 +48,12 @@ class Speech:
     def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
         return None
 
+    async def recorded(self) -> None:
+        pass
+
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
+        return ""
+
     def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk:
         return HookAsk("other")
 

@@ -182,6 +182,20 @@ class Dialogue(Protocol):
         """Why this request must not go upstream (tools of ours are missing, say), or None."""
         ...
 
+    async def recorded(self) -> None:
+        """Return once what the harness has written so far is mirrored, if the log must have that before it goes on.
+
+        Awaited before each model request is looked at and before each tool of the harness's own may begin.
+        """
+        ...
+
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """The harness's id of a call of one of the application's tools that came over MCP without saying it.
+
+        Empty where the harness always says it.
+        """
+        ...
+
     def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk: ...
 
     def hook_answer(self, ask: HookAsk, verdict: Let | Deny | None) -> Mapping[str, Any]:

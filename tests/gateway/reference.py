@@ -268,6 +268,14 @@ class PlainDialogue:
         self.greets = greets
         self.dialect = dialect
         self.grievance: str | None = None
+        self.looked = 0
+        """How often it was asked whether the log has what the harness wrote."""
+
+    async def recorded(self) -> None:
+        self.looked += 1
+
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
+        return ""
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
         return headers.get("x-claude-code-agent-id", MAIN)

@@ -93,6 +93,23 @@ async def test_an_error_while_asking_the_log_is_a_refusal() -> None:
         assert denied(await on.hook("before", BEFORE))
 
 
+class UnrecordedDialogue(PlainDialogue):
+    async def recorded(self) -> None:
+        raise OSError("the mirror is behind")
+
+
+async def test_a_tool_waits_until_what_the_harness_wrote_is_recorded() -> None:
+    dialogue = PlainDialogue()
+    async with stage(PROVIDER, dialogue=dialogue) as on:
+        on.attempt.calls.grant("t1")
+        assert await on.hook("before", BEFORE) == {"decision": "allow"}
+        assert dialogue.looked == 1
+    async with stage(PROVIDER, dialogue=UnrecordedDialogue()) as on:
+        on.attempt.calls.grant("t1")
+        assert denied(await on.hook("before", BEFORE))
+        assert not on.attempt.calls.started
+
+
 class SlowCalls(MemoryCalls):
     async def start_tool(self, harness_id: str, name: str, arguments: Any) -> Let:
         await anyio.sleep_forever()

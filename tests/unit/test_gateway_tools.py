@@ -112,6 +112,18 @@ async def test_a_call_runs_under_the_harness_own_id(key: str) -> None:
         assert on.attempt.calls.results["t1"] == ToolResult("ok", {"noted": "a"})
 
 
+class KnowingDialogue(PlainDialogue):
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
+        return f"{name}-{arguments['text']}"
+
+
+async def test_a_call_that_says_no_id_is_known_by_what_the_dialogue_makes_of_it() -> None:
+    attempt = MemoryAttempt(Bench().tools())
+    async with stage(PROVIDER, attempt=attempt, dialogue=KnowingDialogue()) as on, client_of(on) as session:
+        await session.call_tool("note", {"text": "a"})
+        assert on.attempt.calls.results["note-a"] == ToolResult("ok", {"noted": "a"})
+
+
 async def test_a_result_that_is_not_ok_is_an_error_that_the_model_reads() -> None:
     async with at_the_tools(Bench()) as (_, session):
         result = await session.call_tool("note", {"text": "fail"})

@@ -67,6 +67,7 @@ class Journal:
             request = door.dialect.read(body)
         except NotARequest as reason:
             raise _Answered(error(door.dialect, 400, f"This is no request: {reason}")) from None
+        await door.dialogue.recorded()
         mended = door.dialect.mend(door.dialogue.strip(request), door.attempt.calls.result_of)
         understood = door.dialect.understand(mended)
         lane = door.dialogue.lane_of(http.headers, mended)

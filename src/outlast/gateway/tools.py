@@ -90,7 +90,9 @@ class ToolServer:
         )
 
     async def _call(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
-        run = self._begin(params.name, params.arguments or {}, _call_id(context))
+        arguments = params.arguments or {}
+        harness_id = _call_id(context) or self._door.dialogue.call_of(params.name, arguments)
+        run = self._begin(params.name, arguments, harness_id)
         beats = 0
         while not run.ended.is_set():
             with anyio.move_on_after(self._limits.progress_s):

@@ -74,6 +74,13 @@ class ClaudeCodeDialogue:
         missing = sorted(self._tools - offered)
         return f"the tools {', '.join(missing)} are missing from the request" if missing else None
 
+    async def recorded(self) -> None:
+        """It writes its transcript after the request that shows it; what is missing is put back from the log."""
+
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """It always says which call."""
+        return ""
+
     def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk:
         harness_id = str(payload.get("tool_use_id", ""))
         name = str(payload.get("tool_name", ""))
