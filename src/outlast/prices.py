@@ -99,11 +99,15 @@ def anthropic_usage(said: Mapping[str, Any], price: Price | None) -> Usage:
 
 
 def openai_usage(said: Mapping[str, Any], price: Price | None) -> Usage:
-    """The `usage` of an answer of OpenAI's Chat Completions API, which counts what was cached among the prompt."""
-    details = _inner(said, "prompt_tokens_details")
+    """The `usage` of an answer of OpenAI's APIs, which count what was cached among the input, and thinking as output.
+
+    Chat Completions speaks of a prompt and a completion, Responses of input and output.
+    """
+    given, made = ("input", "output") if "input_tokens" in said else ("prompt", "completion")
+    details = _inner(said, f"{given}_tokens_details")
     read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
-    fresh = max(0, _count(said, "prompt_tokens") - read - written)
-    return _priced(Usage(fresh, _count(said, "completion_tokens"), read, written), price)
+    fresh = max(0, _count(said, f"{given}_tokens") - read - written)
+    return _priced(Usage(fresh, _count(said, f"{made}_tokens"), read, written), price)
 
 
 def _priced(usage: Usage, price: Price | None, *, kept_long: int = 0) -> Usage:

@@ -17,6 +17,7 @@ import platformdirs
 from outlast.errors import BadSettings
 
 ANTHROPIC: Final = "https://api.anthropic.com"
+OPENAI: Final = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Settings:
     concurrency: int = 16
     drain_s: float = 30.0
     anthropic_base_url: str = ANTHROPIC
+    openai_base_url: str = OPENAI
     notify_url: str = ""
     notify_command: str = ""
     notify_secret: str = ""
@@ -57,6 +59,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "concurrency": "How many sessions one worker advances at once.",
     "drain_s": "How long `outlast work` lets turns go on after SIGTERM before it hands them over.",
     "anthropic_base_url": "Where model requests in the Anthropic dialect go.",
+    "openai_base_url": "Where model requests in the dialects of OpenAI go, the version included: `…/v1`.",
     "notify_url": "Who is told when a turn has ended, waits or is parked: each notice is posted there, signed.",
     "notify_command": "In place of a URL, a command that is given each notice on its standard input.",
     "notify_secret": "Signs what is told; needed with `notify_url`.",
@@ -77,6 +80,7 @@ _OWNERS: Final = frozenset(
         "tenant",
         "data_dir",
         "anthropic_base_url",
+        "openai_base_url",
         "notify_url",
         "notify_command",
         "notify_secret",
@@ -164,6 +168,6 @@ def _fault_of_text(name: str, value: object) -> str | None:
         return "it must be a text"
     if name == "log_level" and value not in _LEVELS:
         return f"it must be one of {', '.join(_LEVELS)}"
-    if name == "anthropic_base_url" and not value.startswith(("http://", "https://")):
+    if name.endswith("_base_url") and not value.startswith(("http://", "https://")):
         return "it must begin with http:// or https://"
     return None

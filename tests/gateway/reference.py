@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import anyio
 
@@ -281,8 +281,12 @@ class PlainDialogue:
         return headers.get("x-claude-code-agent-id", MAIN)
 
     def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        messages = [_without_going_on(message) for message in request["messages"]]
-        return {**request, "messages": [message for message in messages if message["content"]]}
+        place = "input" if "input" in request else "messages"
+        if isinstance(request[place], str):
+            return request
+        messages = [_without_going_on(message) for message in request[place]]
+        kept = [message for message in messages if message.get("content") != []]
+        return {**request, place: kept} if kept != request[place] else request
 
     def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
         return self.grievance
@@ -311,10 +315,11 @@ class PlainDialogue:
 
 
 def _without_going_on(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    content = message["content"]
-    if isinstance(content, str):
+    content: Any = message.get("content")
+    if not isinstance(content, list):
         return message
-    return {**message, "content": [block for block in content if block.get("text", "").strip() != GOING_ON]}
+    blocks = cast("list[dict[str, Any]]", content)
+    return {**message, "content": [block for block in blocks if block.get("text", "").strip() != GOING_ON]}
 
 
 class MemoryAttempt:

@@ -80,6 +80,10 @@ class AnthropicMessages:
     def error(self, status: int, message: str) -> bytes:
         return _error(_ERROR_TYPES.get(status, "api_error"), message)
 
+    @property
+    def refusal_status(self) -> int:
+        return 403
+
     def refusal(self, message: str) -> bytes:
         # Claude Code stops at once on 403 only with this type; with any other it asks again and again.
         return _error("invalid_request_error", message)

@@ -180,6 +180,9 @@ class MessageReader:
     def usage(self) -> Usage | None:
         return None if self._message is None else usage_of(self._message, self._model, self._prices)
 
+    def over(self) -> bool:
+        return False
+
     def answer(self) -> Mapping[str, Any]:
         message = cast("dict[str, Any]", self._message)
         if not self._odd and _read_again(message) == message:

@@ -18,6 +18,7 @@ from outlast.gateway.doors import NOT_OPEN, Doors, OpenDoor
 from outlast.gateway.hooks import Hooks, generic_deny
 from outlast.gateway.journal import Journal
 from outlast.gateway.limits import Limits
+from outlast.gateway.openai_responses import OpenAIResponses
 from outlast.gateway.passage import Passage
 from outlast.gateway.refusals import error
 from outlast.gateway.server import serving
@@ -51,10 +52,12 @@ class _App:
         strangers: Strangers,
         journal: Journal,
         passage: Passage,
+        dialects: Sequence[Dialect],
         limits: Limits,
     ) -> None:
         self._doors = doors
         self._strangers = strangers
+        self._dialects = dialects
         self._journal = journal
         self._passage = passage
         self._hooks = Hooks(limits)
@@ -105,7 +108,10 @@ class _App:
             await self._hooks.answer(http, None, hook)
             return
         await http.discard(self._limits.request_bytes, self._limits.stranger_s)
-        await http.whole_json(403, _no_entry(), LAST)
+        # The token says nothing of who asks, but the path does: a harness whose attempt is over must stop at once.
+        spoken = (dialect for dialect in self._dialects if dialect.is_call(http.method, http.path))
+        dialect = next(spoken, self._dialects[0])
+        await http.whole(dialect.refusal_status, dialect.refusal(NOT_OPEN), LAST)
 
     async def _let_in(self, http: Http, guest: _Guest, hook: str | None) -> None:
         door = guest.door
@@ -180,19 +186,20 @@ async def open_gateway(
         host: the address to listen on.
         unix: path of a unix socket to listen on besides, readable for this user only.
         limits: how long to wait and how much to take; the defaults fit a worker.
-        dialects: what harnesses may speak; by default Anthropic's Messages.
+        dialects: what harnesses may speak; by default Anthropic's Messages and OpenAI's Responses.
 
     Raises:
         OSError: it cannot listen there.
     """
     limits = limits or Limits()
+    dialects = dialects or [AnthropicMessages(), OpenAIResponses()]
     async with open_line(limits) as line:
         doors: Doors[_Guest] = Doors()
         strangers = Strangers(limits.strangers, limits.stranger_s)
         journal, passage = Journal(upstream, line, limits, clock), Passage(upstream, line, limits)
-        app = _App(doors, strangers, journal, passage, limits)
+        app = _App(doors, strangers, journal, passage, dialects, limits)
         async with serving(app, host, unix, limits.close_s, strangers) as base_url:
-            yield HttpGateway(base_url, doors, dialects or [AnthropicMessages()], limits)
+            yield HttpGateway(base_url, doors, dialects, limits)
 
 
 async def _reply(http: Http, door: OpenDoor, status: int, message: str) -> None:
@@ -203,7 +210,3 @@ async def _reply(http: Http, door: OpenDoor, status: int, message: str) -> None:
 def _no_path() -> Mapping[str, object]:
     message = "The target of a request must begin with a slash."
     return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
-
-
-def _no_entry() -> Mapping[str, object]:
-    return {"type": "error", "error": {"type": "invalid_request_error", "message": NOT_OPEN}}

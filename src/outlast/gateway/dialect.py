@@ -64,8 +64,12 @@ class AnswerReader(Protocol):
         """What the provider has reported so far; None when it has not."""
         ...
 
+    def over(self) -> bool:
+        """Whether the answer is whole if the stream ends here, without a frame that says so."""
+        ...
+
     def answer(self) -> Mapping[str, Any]:
-        """The whole answer, after the frame that ended it."""
+        """The whole answer, once it has ended."""
         ...
 
 
@@ -139,6 +143,11 @@ class Dialect(Protocol):
         """The body of an error response."""
         ...
 
+    @property
+    def refusal_status(self) -> int:
+        """The HTTP status at which harnesses that speak this stop at once."""
+        ...
+
     def refusal(self, message: str) -> bytes:
-        """The body of a response, of status 403, at which a harness stops at once."""
+        """The body of a response of that status, at which a harness stops at once."""
         ...

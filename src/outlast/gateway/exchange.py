@@ -130,7 +130,7 @@ class Exchange:
             target = await upstream.target(self._dialect.name, self._door.attempt.session)
         except NoCredential as missing:
             raise _CameToNothing("no credential", refused(self._dialect, str(missing))) from None
-        url, headers = target.base_url + request.target, outgoing(request.headers, target)
+        url, headers = target.url(request.target), outgoing(request.headers, target)
         async with self._line.send("POST", url, headers, request.body) as response:
             if not response.is_success:
                 raise await self._declined(response)
@@ -180,6 +180,8 @@ class Exchange:
                 if heard.flow == "end":
                     await _to_the_end(chunks)
                     return reader.answer()
+        if reader.over():
+            return reader.answer()
         reason = "it ended early" if size else "it is empty"
         raise Malformed(reason)
 

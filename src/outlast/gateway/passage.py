@@ -49,9 +49,7 @@ class Passage:
     async def _ask(self, http: Http, door: OpenDoor, body: bytes) -> Whole:
         target = await self._upstream.target(door.dialect.name, door.attempt.session)
         headers = outgoing(http.pairs, target)
-        async with self._line.send(
-            http.method, target.base_url + http.target, headers, body or None
-        ) as response:
+        async with self._line.send(http.method, target.url(http.target), headers, body or None) as response:
             answer = bytearray()
             async for chunk in response.aiter_bytes():
                 answer += chunk

@@ -12,4 +12,4 @@ def error(dialect: Dialect, status: int, message: str) -> Whole:
 
 def refused(dialect: Dialect, why: str) -> Whole:
     """A response at which the harness stops at once."""
-    return Whole(403, dialect.refusal(f"outlast lets nothing through: {why}."), JSON)
+    return Whole(dialect.refusal_status, dialect.refusal(f"outlast lets nothing through: {why}."), JSON)

@@ -16,7 +16,7 @@ import msgspec
 
 from outlast.gateway.limits import Limits
 from outlast.gateway.wire import Header
-from outlast.settings import ANTHROPIC
+from outlast.settings import ANTHROPIC, OPENAI
 
 # Between two machines only (RFC 9110, section 7.6.1), or ours to say.
 _NOT_PASSED: Final = frozenset(
@@ -57,6 +57,13 @@ class Target:
     """Without a slash at its end; the harness's path and query follow."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """The credential, and what goes with it; a list of betas is added to the harness's own."""
+    within: str = ""
+    """The beginning of the harness's path that `base_url` names already: `/v1`, by the habit of OpenAI's clients."""
+
+    def url(self, path: str) -> str:
+        """Where a request of the harness for `path` goes."""
+        inner = path.removeprefix(self.within)
+        return self.base_url + (inner if inner.startswith("/") else path)
 
 
 class Upstream(Protocol):
@@ -91,6 +98,35 @@ class Bearer:
 
     async def target(self, dialect: str, session: str) -> Target:
         return Target(self.base_url.rstrip("/"), {"authorization": f"Bearer {self.token}"})
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIKey:
+    """A key of OpenAI's API. `base_url` may be any compatible one, and names the version: `…/v1`."""
+
+    key: str = field(repr=False)
+    base_url: str = OPENAI
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """What goes with it: an organization, a project."""
+
+    async def target(self, dialect: str, session: str) -> Target:
+        bearer = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        return Target(self.base_url.rstrip("/"), {**bearer, **self.headers}, "/v1")
+
+
+@dataclass(frozen=True, slots=True)
+class ByDialect:
+    """A provider for each dialect."""
+
+    upstreams: Mapping[str, Upstream]
+
+    async def target(self, dialect: str, session: str) -> Target:
+        found = self.upstreams.get(dialect)
+        if found is None:
+            known = ", ".join(sorted(self.upstreams))
+            reason = f"No provider is set for the dialect {dialect!r}; there is one for {known}."
+            raise NoCredential(reason)
+        return await found.target(dialect, session)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A model provider that follows a script: for the demo, for tests, soaks and benches; no key, no network.
 
-It speaks the APIs of Anthropic (Messages) and OpenAI (Chat Completions) over HTTP, says what a script tells
+It speaks the APIs of Anthropic (Messages) and OpenAI (Responses, Chat Completions) over HTTP, says what a script tells
 it to, fails where the script says so, and counts every request that reaches it, which is how a promise about
 model calls is checked. It keeps no conversation: the step that answers a request is read from the request
 itself (`locate`), so that a harness which was killed and resumed goes on where the script does.

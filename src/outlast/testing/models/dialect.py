@@ -1,7 +1,7 @@
 """The port of a wire dialect: how one provider's API asks and answers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from outlast.testing.models.script import Step
@@ -25,6 +25,7 @@ class ModelRequest:
         messages: the conversation so far, oldest first.
         canonical: the body without what may differ between equal requests (metadata, cache marks).
         tells_usage: whether the answer is to say what it costs.
+        offers: of the tools that are not called like others, how they are, by name; in the dialect's own words.
     """
 
     model: str
@@ -32,6 +33,7 @@ class ModelRequest:
     messages: tuple[Message, ...]
     canonical: object
     tells_usage: bool = True
+    offers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Answer:
         step: what to say.
         billed: the tokens to report.
         tells_usage: whether to report them.
+        offers: as in `ModelRequest`.
     """
 
     id: str
@@ -61,6 +64,7 @@ class Answer:
     step: Step
     billed: Billed
     tells_usage: bool = True
+    offers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Dialect(Protocol):

@@ -101,6 +101,7 @@ class Player:
             step=place.step,
             billed=_bill(place.step, len(canonical)),
             tells_usage=request.tells_usage,
+            offers=request.offers,
         )
         await wire.pause(place.step.delay_s)
         if wire.gone:

@@ -20,11 +20,12 @@ from outlast.testing.models.dialect import Dialect
 from outlast.testing.models.errors import CannotListen
 from outlast.testing.models.ledger import Ledger, RequestRecord, open_ledger
 from outlast.testing.models.openai_chat import OpenAIChat
+from outlast.testing.models.openai_responses import OpenAIResponses
 from outlast.testing.models.player import Player
 from outlast.testing.models.script import Script, load_script
 from outlast.testing.models.spawned import SpawnedModels, spawn_models
 
-DIALECTS: Final[tuple[Dialect, ...]] = (Anthropic(), OpenAIChat())
+DIALECTS: Final[tuple[Dialect, ...]] = (Anthropic(), OpenAIResponses(), OpenAIChat())
 _STOP_S: Final = 1.0
 _MODEL_ID: Final = "scripted"
 
