@@ -19,6 +19,11 @@ LOCK_HASH = $(shell cat requirements.lock pyproject.toml | { sha256sum 2>/dev/nu
 # Else every process of the tests, and every worker that they start, would compile each module anew.
 export PYTHONDONTWRITEBYTECODE :=
 
+# The harnesses that are no Python packages, each pinned by a lock of its own (`.ci/harness_lock.py` makes it anew).
+export OUTLAST_HARNESS_DIR ?= $(CURDIR)/.cache/harnesses
+INSTALLABLE = claude-code codex eve opencode pi
+HARNESSES ?= codex opencode pi
+
 N ?= 200
 JOBS ?=
 CORES = $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
@@ -28,7 +33,7 @@ FLAGS = $(if $(HARNESS),--harness $(HARNESS)) $(if $(WORLD),--world '$(WORLD_URL
   $(if $(SEED),--seed $(SEED)) $(ARGS)
 PYTEST = $(if $(SEED),OUTLAST_TEST_SEED=$(SEED)) $(PY) -m pytest
 
-.PHONY: help setup lock demo fast repeat test test-rest test-all check fix bench soak docs changelog build clean
+.PHONY: help setup programs lock demo fast repeat test test-rest test-all check fix bench soak docs changelog build clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /:/' | awk -F: '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,22 +58,25 @@ lock: $(filter .cache/%,$(UV))  ## resolve the dependencies anew into requiremen
 	  --generate-hashes --no-emit-index-url --no-header --quiet --output-file requirements.lock $(ARGS)
 	@if grep -n '://' requirements.lock; then echo "the lock must name no host"; exit 1; fi
 
-demo: setup  ## a real turn, killed three times and carried on, with its receipt (HARNESS=python, WORLD=postgres or a URL)
+programs: setup  ## install the harnesses that tests, demo and soak start, into .cache; does nothing when they are there
+	@$(BIN)/outlast install $(or $(filter $(INSTALLABLE),$(HARNESS)),$(if $(HARNESS),,$(HARNESSES))) >/dev/null
+
+demo: programs  ## a real turn, killed three times and carried on, with its receipt (HARNESS=python, WORLD=postgres or a URL)
 	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
 
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s
 	@$(PYTEST) -n $(or $(JOBS),$(shell expr $(CORES) + 1)) --dist worksteal --hypothesis-profile=few -m "not crash and not harness and not server and not full" $(ARGS)
 
-test: setup  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
+test: programs  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
 	@export OUTLAST_TEST_SEED="$${OUTLAST_TEST_SEED:-$$RANDOM$$RANDOM}"; rc=0; \
 	$(MAKE) fast || rc=1; \
 	$(PYTEST) -n $(or $(JOBS),2) --dist worksteal -m "(crash or harness or server or hypothesis) and not full" $(ARGS) || rc=1; \
 	exit $$rc
 
-test-rest: setup  ## what test-all adds to test: the whole product of cases and long property tests
+test-rest: programs  ## what test-all adds to test: the whole product of cases and long property tests
 	@$(PYTEST) -n $(or $(JOBS),auto) --hypothesis-profile=big --timeout=600 -m "full or hypothesis" $(ARGS)
 
-repeat: setup  ## run once more, one after the other, what failed in the last test or test-rest
+repeat: programs  ## run once more, one after the other, what failed in the last test or test-rest
 	@$(PYTEST) --last-failed --last-failed-no-failures=none --timeout=300 $(ARGS)
 
 test-all: test test-rest  ## everything
@@ -90,7 +98,7 @@ fix: setup  ## format and repair what can be repaired
 bench: setup  ## print the table of measurements and write benchmarks/latest.json (WORLD=postgres for that and its peers)
 	@$(PY) -m benchmarks $(if $(WORLD),--world $(WORLD)) $(ARGS)
 
-soak: setup  ## N seeded kills over Claude Code turns
+soak: programs  ## N seeded kills over Claude Code turns
 	@$(PY) -m tests.soak --n $(N) $(FLAGS)
 
 docs: setup  ## build the documentation into site/, warnings are errors

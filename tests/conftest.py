@@ -32,6 +32,8 @@ def pytest_configure() -> None:
     gc.disable()  # until all is loaded: of what is imported nothing goes
     # In the environment, so that the worker processes of xdist and the workers under test draw the same.
     os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(2**32)))
+    # Where `make programs` puts harnesses: most tests give a worker a data directory of its own.
+    os.environ.setdefault("OUTLAST_HARNESS_DIR", str(Path(__file__).parents[1] / ".cache/harnesses"))
     # Every gateway reads the certificates of all authorities, which takes longer than most tests. None is needed:
     # tests speak to this machine alone, without TLS.
     os.environ.pop("SSL_CERT_FILE", None)

@@ -27,6 +27,7 @@ class Settings:
     world: str = ""
     tenant: str = "default"
     data_dir: str = ""
+    harness_dir: str = ""
     lease_s: float = 10.0
     concurrency: int = 16
     drain_s: float = 30.0
@@ -45,6 +46,11 @@ class Settings:
         return Path(self.data_dir or platformdirs.user_data_dir("outlast")).expanduser()
 
     @property
+    def harnesses(self) -> Path:
+        """The directory of the programs that outlast installs."""
+        return Path(self.harness_dir).expanduser().absolute() if self.harness_dir else self.data / "harnesses"
+
+    @property
     def world_url(self) -> str:
         """The World that sessions live in."""
         return self.world or f"sqlite:{self.data / 'world.db'}"
@@ -55,6 +61,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "Default: `world.db` in the data directory.",
     "tenant": "Whose sessions the commands open, see and advance: the sessions of two tenants of a World never meet.",
     "data_dir": "What outlast keeps on this machine: the World, homes and workspaces, locks. Default: the platform's.",
+    "harness_dir": "Where `outlast install` puts harnesses. Default: `harnesses` in the data directory.",
     "lease_s": "How long a worker's leases stand without renewal. A worker that is paused for longer is killed.",
     "concurrency": "How many sessions one worker advances at once.",
     "drain_s": "How long `outlast work` lets turns go on after SIGTERM before it hands them over.",
@@ -79,6 +86,7 @@ _OWNERS: Final = frozenset(
         "world",
         "tenant",
         "data_dir",
+        "harness_dir",
         "anthropic_base_url",
         "openai_base_url",
         "notify_url",

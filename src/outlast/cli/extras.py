@@ -6,24 +6,19 @@ What the extra names is then installed beside, into the user's cache, with which
 
 import importlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import Final
 
 import click
 from platformdirs import user_cache_path
 
+from outlast.cli.fetching import TIMEOUT_S, wheel_installer, whole
 from outlast.errors import HarnessMissing
 from outlast.ids import digest
-
-TIMEOUT_S: Final = 1_800.0
-"""For some 400 MB over a slow line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +77,17 @@ def _installed() -> list[str]:
 
 
 def _install(extra: Extra, wanted: Sequence[str], pinned: Sequence[str], place: Path) -> None:
+    installer = wheel_installer()
+    if installer is None:
+        raise HarnessMissing(harness=extra.what, install=extra.hint)
     place.parent.mkdir(parents=True, exist_ok=True)
     click.echo(f"Fetching {extra.what} into {place.parent} (once; {extra.size}).", err=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
-        fresh, constraints = Path(scratch, "new"), Path(scratch, "constraints.txt")
+    with whole(place) as fresh:
+        constraints = fresh.with_name("constraints.txt")
         constraints.write_text("\n".join(pinned))
         options = ["--no-deps"] if extra.alone else ["--constraint", str(constraints)]
-        command = [*_installer(extra), *options, "--target", str(fresh), *wanted]
+        command = [*installer, *options, "--target", str(fresh), *wanted]
         try:
             subprocess.run(command, check=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
         except (subprocess.SubprocessError, OSError) as error:
             raise HarnessMissing(harness=extra.what, install=extra.hint) from error
-        try:
-            fresh.rename(place)  # whole or not at all; of two that fetch at once, one wins
-        except OSError:
-            if not place.exists():
-                raise
-
-
-def _installer(extra: Extra) -> list[str]:
-    if uv := os.environ.get("UV") or shutil.which("uv"):
-        return [uv, "pip", "install", "--quiet", "--python", sys.executable]
-    if util.find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    raise HarnessMissing(harness=extra.what, install=extra.hint)

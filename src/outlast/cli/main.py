@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "docs": ("outlast.cli.docs:docs", "Look at a session's documents, edit and follow them."),
     "cancel": ("outlast.cli.act:cancel", "End the open turn, also a stuck or diverged one."),
     "rm": ("outlast.cli.act:rm", "Erase sessions for good."),
+    "install": ("outlast.cli.install:install", "Install harnesses, pinned, into outlast's own directory."),
     "doctor": ("outlast.cli.doctor:doctor", "Tell what is installed, tested and missing here."),
     "demo": ("outlast.cli.demo.command:demo", "Watch a turn outlive three kill -9, with its receipt."),
     "model-script": ("outlast.cli.model_script:model_script", "Serve a scripted model, to try things."),

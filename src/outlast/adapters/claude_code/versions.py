@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from outlast import programs
 from outlast.errors import HarnessMissing
 
 TESTED: Final = ("2.1.332",)
 """Versions that the whole suite has been run against, newest last."""
 
 _PACKAGE: Final = "claude_agent_sdk"
+_PROGRAM: Final = "_bundled/claude"
 _UNKNOWN: Final = "unknown"
 
 
@@ -28,20 +30,20 @@ class Installed:
         if self.version in TESTED:
             return None
         return (
-            f"Claude Code {self.version} has not been tested with outlast (tested: {', '.join(TESTED)}). Recovery "
-            "leans on switches and records that differ between versions; `outlast[claude-code]` brings a tested one."
+            f"Claude Code {self.version} has not been tested by us (tested: {', '.join(TESTED)}). Recovery leans "
+            "on switches and records that differ between versions; `outlast install claude-code` brings a tested one."
         )
 
 
 def installed(program: Path | None = None) -> Installed:
-    """The Claude Code program to run: `program`, else the one inside the installed `claude-agent-sdk`.
+    """The Claude Code program to run: `program`, else that of the extra, else that of `outlast install`.
 
     Raises:
         HarnessMissing: there is none.
     """
     found = program or _bundled()
     if found is None or not found.is_file():
-        raise HarnessMissing(harness="Claude Code", install="uv pip install 'outlast[claude-code]'")
+        raise HarnessMissing(harness="Claude Code", install=programs.how_to_install("claude-code"))
     return Installed(found, version_beside(found))
 
 
@@ -56,6 +58,9 @@ def version_beside(program: Path) -> str:
 
 def _bundled() -> Path | None:
     spec = importlib.util.find_spec(_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
+    if spec is not None and spec.submodule_search_locations:
+        return Path(spec.submodule_search_locations[0]) / _PROGRAM
+    try:
+        return programs.find("claude-code") / _PACKAGE / _PROGRAM
+    except HarnessMissing:
         return None
-    return Path(spec.submodule_search_locations[0]) / "_bundled" / "claude"

@@ -30,6 +30,7 @@ from outlast.errors import BadInput
 from outlast.ids import new_id
 from outlast.opening import open_world
 from outlast.session import Session
+from outlast.settings import read_settings
 from outlast.testing.models import RequestRecord, ScriptedModels, SpawnedModels
 from outlast.workspaces.local import local
 from outlast.world import Capability, Commit, World
@@ -134,6 +135,7 @@ def _environ(scene: Scene) -> Mapping[str, str]:
         **({} if scene.real else {"HOME": str(home)}),
         "OUTLAST_WORLD": scene.url,
         "OUTLAST_DATA_DIR": str(scene.data),
+        "OUTLAST_HARNESS_DIR": str(read_settings().harnesses),  # not below the demo's own data directory
         LEDGER_VARIABLE: str(scene.directory / LEDGER),
         "OUTLAST_LOG_LEVEL": "info",
         "PYTHONUNBUFFERED": "1",
