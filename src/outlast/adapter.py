@@ -238,6 +238,8 @@ class Talk:
     answer: Mapping[str, Any]
     tools: Sequence[tuple[str, Mapping[str, Any], ToolResult]]
     """Name, arguments and end of each tool call after the answer, in order."""
+    by_id: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    """The ends of those of them that are known by an id of the model's (`Calls.settle_model`)."""
 
 
 class Attempt(Protocol):

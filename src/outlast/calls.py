@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from outlast.records import CallIntent, Usage
 from outlast.records.kinds import OnDoubt, OutcomeStatus, Policy, RunsIn
+from outlast.tool import Tool
 
 MAIN: Final = "main"
 """The lane of the conversation itself."""
@@ -30,6 +31,9 @@ class Resolved:
     spawns: str = ""
     """Not empty when it begins a sub-agent whose calls are journalled one by one: text that the sub-agent's first
     request holds."""
+    verifier: Tool | None = None
+    """Of a call that the harness runs: what can be asked whether it took effect, and what makes it good. It is not run
+    itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +303,15 @@ class Calls(Protocol):
 
     def ahead(self, lane: str = MAIN) -> CallIntent | None:
         """What the log has next in a lane that a loop walks again; None where the loop goes on anew."""
+        ...
+
+    def pass_by(self, lane: str) -> None:
+        """What the log has in this lane and those within it need not be made again: how it all ended is known."""
+        ...
+
+    @property
+    def ending(self) -> bool:
+        """The attempt is over, or about to be."""
         ...
 
     async def walked(self) -> None:

@@ -335,7 +335,7 @@ def talk_of(turn: TurnState) -> TalkState | None:
     tools: list[CallState] = []
     for call in reversed(turn.calls.values()):
         intent, outcome = call.intent, call.outcome
-        if intent.kind == "tool" and not (intent.harness_id or intent.compensates):
+        if (intent.kind == "tool" and not intent.compensates) or intent.harness_id:
             tools.append(call)
         if outcome is None or outcome.status != "ok" or (intent.kind, intent.lane) != ("model", "main"):
             continue

@@ -217,6 +217,13 @@ class MemoryCalls:
     async def walked(self) -> None:
         raise NotImplementedError
 
+    def pass_by(self, lane: str) -> None:
+        raise NotImplementedError
+
+    @property
+    def ending(self) -> bool:
+        return False
+
     def result_of(self, harness_id: str) -> ToolResult | None:
         known = self.results.get(harness_id)
         doubtful = known if known is not None and known.status not in {"ok", "error"} else None

@@ -1,7 +1,9 @@
 """The lanes of a loop's attempt: which of them wait, and when nothing is left to do but wait."""
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 from outlast.errors import ModelCallFailed, TurnStopped
@@ -16,6 +18,8 @@ class Board:
     def __init__(self) -> None:
         self._lanes = 1
         self._waiting = 0
+        self._acting: set[str] = set()
+        self._beside: Counter[str] = Counter()
         self.idle = asyncio.Event()
         self.walk = 0
         """Which of the turn's walks the loop is in: how often it had begun again before."""
@@ -56,13 +60,36 @@ class Board:
 
         return ended
 
+    @contextmanager
+    def acting(self, lane: str) -> Generator[None]:
+        """A lane does something of its own: it does not merely wait for what goes on beside it."""
+        self._acting.add(lane)
+        try:
+            yield
+        finally:
+            self._acting.discard(lane)
+            self._judge()
+
+    @contextmanager
+    def beside(self, lane: str) -> Generator[None]:
+        """Something goes on beside a lane, which waits for it and others like it unless it acts itself."""
+        self._lanes += 1
+        self._beside[lane] += 1
+        try:
+            yield
+        finally:
+            self._lanes -= 1
+            self._beside[lane] -= 1
+            self._judge()
+
     def pausing(self, more: int) -> None:
         """A lane pauses for what it waits for (1), or goes on (-1)."""
         self._waiting += more
         self._judge()
 
     def _judge(self) -> None:
-        if self._lanes == self._waiting:
+        besides = sum(1 for lane, many in self._beside.items() if many and lane not in self._acting)
+        if self._lanes == self._waiting + besides:
             self.idle.set()
         else:
             self.idle.clear()

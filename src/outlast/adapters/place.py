@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from outlast.adapter import Attempt
+from outlast.adapter import Attempt, Talk
 from outlast.adapters.history import History, history_of
 from outlast.tool import Tool
 
@@ -44,6 +44,10 @@ class Place:
         """The conversation as the turns before this one left it: the same in every attempt at this turn."""
         talk = await self._attempt.talk()
         return History() if talk is None else history_of(talk)
+
+    async def talk(self) -> Talk | None:
+        """The conversation as `history` has it, in the JSON that it was held in: for a framework's own."""
+        return await self._attempt.talk()
 
     def steers(self) -> Sequence[str]:
         """What the turn was told since the last call: put it into the request of the next `model`, which takes it.

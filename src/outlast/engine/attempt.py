@@ -186,10 +186,12 @@ class EngineAttempt:
             return None
         request = msgspec.json.decode(await self._context.text(known.request), type=ModelRequest)
         _, messages = await read_messages(request, self._context.blobs)
+        ended = [(call.intent.harness_id, await self._ended(call)) for call in known.tools]
         return Talk(
             messages,
             await self._context.value(known.answer),
-            [await self._ended(call) for call in known.tools],
+            [told for _, told in ended],
+            {harness_id: told[2] for harness_id, told in ended if harness_id},
         )
 
     async def _ended(self, call: CallState) -> tuple[str, Mapping[str, Any], ToolResult]:

@@ -180,10 +180,15 @@ class Context:
         self.writer.check()
 
     def tool_of(self, intent: CallIntent) -> Tool | None:
-        """The tool of a call that the worker runs; a compensation's is known by the tool that it makes good."""
+        """The tool of a call that the worker runs; a compensation's is known by the tool that it makes good.
+
+        Of a call that the harness runs, what can be asked about it (`Resolved.verifier`).
+        """
         if not intent.compensates:
-            return self.tools.get(intent.name)
-        made_good = self.tools.get(self.turn.calls[intent.compensates].intent.name)
+            found = self.tools.get(intent.name)
+            asks = found is None and intent.runs_in == "harness"
+            return self.resolve(intent.name, {}).verifier if asks else found
+        made_good = self.tool_of(self.turn.calls[intent.compensates].intent)
         found = None if made_good is None else made_good.compensate
         return found if found is not None and found.name == intent.name else None
 

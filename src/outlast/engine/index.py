@@ -31,6 +31,7 @@ class CallIndex:
         self._made: dict[str, list[int]] = defaultdict(list)
         """By lane, the calls that a loop makes by itself, in the order in which it does."""
         self._walked: dict[str, int] = defaultdict(int)
+        self._passed: set[str] = set()
         for state in turn.calls.values():
             self.add(state)
 
@@ -54,7 +55,7 @@ class CallIndex:
         """The loop begins again: nothing that was made so far is ahead of it."""
         for found in (self._by_harness, self._first, self._asked, self._unreached, self._by_match):
             found.clear()
-        for lanes in (self._made, self._walked, self._named, self._reached):
+        for lanes in (self._made, self._walked, self._named, self._reached, self._passed):
             lanes.clear()
 
     def of_harness(self, harness_id: str) -> CallState | None:
@@ -78,7 +79,15 @@ class CallIndex:
 
     def left(self) -> list[CallState]:
         """Calls of loops that were not come to again, of each lane the first."""
-        return [state for lane in self._made if (state := self.ahead(lane)) is not None]
+        lanes = (lane for lane in self._made if not self._is_passed(lane))
+        return [state for lane in lanes if (state := self.ahead(lane)) is not None]
+
+    def pass_by(self, lane: str) -> None:
+        """What is left in this lane and those within it need not be come to again."""
+        self._passed.add(lane)
+
+    def _is_passed(self, lane: str) -> bool:
+        return any(lane == passed or lane.startswith(f"{passed}.") for passed in self._passed)
 
     def reached(self, calls: Iterable[int]) -> None:
         """The answers of these calls have reached the harness."""

@@ -45,6 +45,17 @@ class LoopCalls:
         state = self.index.ahead(lane)
         return None if state is None else state.intent
 
+    def pass_by(self, lane: str) -> None:
+        self.index.pass_by(lane)
+
+    @property
+    def ending(self) -> bool:
+        return (
+            self._context.stopping is not None
+            or self._context.closed
+            or self._context.writer.lost is not None
+        )
+
     async def walked(self) -> None:
         await self._walk.end()
 

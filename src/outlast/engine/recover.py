@@ -55,7 +55,8 @@ def _declare(context: Context) -> Declare:
         if intent.runs_in == "worker":
             return _declared(context.tool_of(intent))
         means = context.resolve(intent.name, intent.arguments.value() if not intent.arguments.ref else {})
-        return Declared(means.policy, means.on_doubt, means.key_ttl_s)
+        undo = None if means.verifier is None else means.verifier.compensate
+        return Declared(means.policy, means.on_doubt, means.key_ttl_s, "" if undo is None else undo.name)
 
     return declare
 
@@ -136,7 +137,8 @@ async def _verify(step: Verify, attempt: EngineAttempt, context: Context) -> int
             await attempt.calls.settle(state, result_of(state.intent.name, result), docs)
         case NotDone():
             attempt.calls.may_run.add(call)
-            await attempt.calls.finish(state)
+            if state.intent.runs_in == "worker":
+                await attempt.calls.finish(state)
         case Unsure():
             return await _settle(doubt, attempt, context)
     return 0
