@@ -5,11 +5,14 @@ import os
 import random
 from collections.abc import Generator
 from pathlib import Path
+from typing import cast
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.harness_turns import TURNS, turns_of
+from outlast import Session, open_world
+from tests.harness_turns import TURNS, count_turns, turns_of
 from tests.servers.postgres import PostgresServer, postgres_server
 
 pytest_plugins = ["outlast.testing.fixtures"]
@@ -42,7 +45,29 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    config.stash[TURNS] = sum(map(turns_of, items))  # first: before `-m` takes any away
+    config.stash[TURNS] = count_turns(items)  # first: before `-m` takes any away
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Hold each test of a real harness to the number of turns that its mark says."""
+    result = yield
+    if told := turns_of(item):
+        assert isinstance(item, pytest.Function)
+        opened = anyio.run(_turns_below, cast("Path", item.funcargs["tmp_path"]))
+        assert opened == told, f"{opened} turns were opened: mark it harness(turns={opened})"
+    return result
+
+
+async def _turns_below(directory: Path) -> int:
+    """How many turns the Worlds below a directory have seen."""
+    turns = 0
+    for file in directory.rglob("world.db"):
+        async with open_world(f"sqlite:{file}") as world:
+            for head in (await world.list(limit=1000)).sessions:
+                session = await Session.find(world, head.session)
+                turns += (await session.state()).next_turn - 1
+    return turns
 
 
 def pytest_collection_finish() -> None:

@@ -1,11 +1,21 @@
-"""Turns of the real harness, which are dear: `make test` takes a bounded number of them, `make test-all` any."""
+"""Turns of the real harnesses, which are dear: `make test` takes a bounded number of each, `make test-all` any."""
+
+from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
-MOST = 25
-"""In `make test`."""
-TURNS = pytest.StashKey[int]()
-"""How many the collected tests take in `make test`."""
+MOST = 14
+"""Of one harness in `make test`: the core of the contract, and a few that are its alone."""
+MOST_OF_ALL = 25
+"""Of Claude Code, by which the engine, the command line and the demo are tried as well."""
+TURNS = pytest.StashKey[Counter[str]]()
+"""How many turns of each harness the collected tests take in `make test`."""
+
+
+def most_of(harness: str) -> int:
+    """How many turns of a harness `make test` takes at most."""
+    return MOST_OF_ALL if harness == "claude-code" else MOST
 
 
 def turns_of(item: pytest.Item) -> int:
@@ -14,3 +24,17 @@ def turns_of(item: pytest.Item) -> int:
     if mark is None or item.get_closest_marker("full") is not None:
         return 0
     return int(mark.kwargs.get("turns", 1))
+
+
+def harness_of(item: pytest.Item) -> str:
+    """Which harness it runs: the one that its mark names, `harness(harness="codex")`, else Claude Code."""
+    mark = item.get_closest_marker("harness")
+    return "claude-code" if mark is None else str(mark.kwargs.get("harness", "claude-code"))
+
+
+def count_turns(items: Iterable[pytest.Item]) -> Counter[str]:
+    """The turns of each harness in these tests."""
+    turns = Counter[str]()
+    for item in items:
+        turns[harness_of(item)] += turns_of(item)
+    return turns

@@ -9,8 +9,10 @@ import anyio.abc
 import msgspec
 import pytest
 
+from outlast.testing.adapter_contract.stage import ended, prompt, says
 from outlast.testing.models import Step
-from tests.acceptance.stage import bash, ended, prompt, says, staged, use
+from tests.harnesses.claude_code import bash, use
+from tests.harnesses.claude_code import stage_of as staged
 
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(240)]
 full = pytest.mark.full

@@ -14,11 +14,14 @@ from outlast.adapters.claude_code import ClaudeCode
 from outlast.gate import Point
 from outlast.gateway import Limits
 from outlast.records import AttemptOpened, CallStarted, TurnParked
+from outlast.testing.adapter_contract.shop import effect_command, release
+from outlast.testing.adapter_contract.spoiled import BadHooks, Fault, HookServer, LostMirror, Spoiled
+from outlast.testing.adapter_contract.stage import Stage, ended, prompt, says, seen, until
 from outlast.testing.faults import Spot
 from outlast.testing.models import Step
-from tests.acceptance.shop import MODEL, agent, effect_command, release
-from tests.acceptance.spoiled import BadHooks, Fault, HookServer, LostMirror, SilentWorker, Spoiled
-from tests.acceptance.stage import Stage, bash, ended, prompt, says, seen, staged, until, use, write
+from tests.acceptance.silent import SilentWorker
+from tests.harnesses.claude_code import MODEL, bash, use, write
+from tests.harnesses.claude_code import stage_of as staged
 
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(240)]
 full = pytest.mark.full
@@ -31,7 +34,9 @@ OPEN = msgspec.json.encode(
 
 def spoil(stage: Stage, server: HookServer) -> None:
     """Send the harness of the next attempts to `server`."""
-    stage.agent = replace(agent, adapter=Spoiled(ClaudeCode(model=MODEL), lambda one: BadHooks(one, server)))
+    stage.agent = replace(
+        stage.agent, adapter=Spoiled(stage.agent.adapter, lambda one: BadHooks(one, server))
+    )
 
 
 async def not_run(stage: Stage) -> None:
@@ -92,7 +97,7 @@ async def test_without_a_hello_of_the_hooks_nothing_goes_upstream(tmp_path: Path
 async def test_settings_of_the_user_in_place_of_ours_let_nothing_upstream(tmp_path: Path) -> None:
     async with staged(tmp_path, SHELL) as stage:
         flags = ("--settings", OPEN)
-        stage.agent = replace(agent, adapter=ClaudeCode(model=MODEL, flags=flags), recovery_budget=0)
+        stage.agent = replace(stage.agent, adapter=ClaudeCode(model=MODEL, flags=flags), recovery_budget=0)
         session = await stage.session(settings={"flags": list(flags)})
         turn = await session.send(prompt("go"))
         async with stage.worker(limits=Limits(hello_s=2.0)):
@@ -140,7 +145,7 @@ async def test_settings_that_were_there_before_change_nothing(tmp_path: Path, br
 @full
 async def test_a_worker_that_never_answers_lets_no_tool_run(tmp_path: Path) -> None:
     async with staged(tmp_path, SHELL) as stage:
-        stage.agent = replace(agent, adapter=Spoiled(ClaudeCode(model=MODEL), SilentWorker))
+        stage.agent = replace(stage.agent, adapter=Spoiled(stage.agent.adapter, SilentWorker))
         turn = await stage.send(prompt("go"))
         async with stage.worker():
             await seen(turn, lambda event: event.kind == "call.started")
@@ -178,7 +183,8 @@ async def test_a_tool_whose_worker_dies_before_it_may_begin_has_not_run(tmp_path
 
 async def handed_over(stage: Stage) -> None:
     """A worker whose mirror is lost carries a turn into a `never` tool, and no further."""
-    stage.agent = replace(agent, adapter=Spoiled(ClaudeCode(model=MODEL), LostMirrorTrusted))
+    agent = stage.agent
+    stage.agent = replace(agent, adapter=Spoiled(agent.adapter, LostMirrorTrusted))
     async with stage.worker():
         await until(lambda: stage.effects().count("never") == 1)
     stage.agent = agent

@@ -7,10 +7,12 @@ import pytest
 
 from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, SteerTaken
+from outlast.testing.adapter_contract.shop import effect_command
+from outlast.testing.adapter_contract.stage import Stage, prompt, says, until
 from outlast.testing.faults import RecordingGate, Spot, spots
 from outlast.testing.models import Step, Usage
-from tests.acceptance.shop import effect_command
-from tests.acceptance.stage import Stage, agent_use, bash, prompt, says, staged, until, use, write
+from tests.harnesses.claude_code import agent_use, bash, use, write
+from tests.harnesses.claude_code import stage_of as staged
 
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(240)]
 full = pytest.mark.full

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from outlast.records import CallOutcome
+from outlast.testing.adapter_contract.shop import effect_command
+from outlast.testing.adapter_contract.stage import Stage, prompt, says
 from outlast.testing.models import Step, ToolUse
-from tests.acceptance.shop import effect_command
-from tests.acceptance.stage import Stage, bash, prompt, says, staged
+from tests.harnesses.claude_code import bash
+from tests.harnesses.claude_code import stage_of as staged
 
 pytestmark = [pytest.mark.harness, pytest.mark.full, pytest.mark.timeout(240)]
 

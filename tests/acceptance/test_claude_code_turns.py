@@ -9,22 +9,12 @@ import pytest
 from outlast.adapters.claude_code.results import in_messages
 from outlast.gate import Point
 from outlast.records import CallOutcome, SteerTaken, TurnParked
+from outlast.testing.adapter_contract.shop import effect_command, picture, release
+from outlast.testing.adapter_contract.stage import Stage, ended, prompt, says, seen, until
 from outlast.testing.faults import Spot
 from outlast.testing.models import Step
-from tests.acceptance.shop import effect_command, picture, release
-from tests.acceptance.stage import (
-    Stage,
-    agent_use,
-    bash,
-    ended,
-    prompt,
-    says,
-    seen,
-    staged,
-    until,
-    use,
-    write,
-)
+from tests.harnesses.claude_code import agent_use, bash, use, write
+from tests.harnesses.claude_code import stage_of as staged
 
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(180)]
 full = pytest.mark.full

@@ -9,10 +9,11 @@ import pytest
 from outlast.clock import SystemClock
 from outlast.gate import Point
 from outlast.records import CallOutcome, DocumentEdited, Set
+from outlast.testing.adapter_contract.stage import LIMIT_S, Stage, ended, prompt, says
 from outlast.testing.faults import Spot
 from outlast.testing.models import Step, ToolUse
-from tests.acceptance.shop import PREFIX
-from tests.acceptance.stage import LIMIT_S, Stage, ended, prompt, says, staged, use
+from tests.harnesses.claude_code import PREFIX, use
+from tests.harnesses.claude_code import stage_of as staged
 
 pytestmark = [pytest.mark.harness, pytest.mark.full, pytest.mark.timeout(180)]
 THREE_DAYS_S = 3 * 86_400.0

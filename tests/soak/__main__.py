@@ -19,7 +19,8 @@ from pathlib import Path
 
 import anyio
 
-from tests.acceptance.stage import staged
+from outlast.testing.adapter_contract.stage import staged
+from tests.harnesses.claude_code import SUBJECT
 from tests.soak.crew import Crew
 from tests.soak.run import Soak
 from tests.soak.turns import planned
@@ -44,7 +45,7 @@ async def soak(said: argparse.Namespace, directory: Path, seed: int) -> Soak:
     """Carry the soak out."""
     turns = planned(said.n, seed)
     script = {name: steps for turn in turns for name, steps in turn.script.items()}
-    async with staged(directory, script) as stage:
+    async with staged(SUBJECT, directory, script) as stage:
         (stage.shop / "read-me.txt").write_text("There is nothing to read.\n")
         crew = Crew(stage, said.workers, random.Random(seed + 1))
         running = Soak(stage, crew, turns)

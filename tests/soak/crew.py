@@ -14,8 +14,8 @@ import anyio
 import anyio.to_thread
 
 from outlast.clock import SystemClock
+from outlast.testing.adapter_contract.stage import Stage, Victim
 from outlast.world import World
-from tests.acceptance.stage import Stage, Victim
 
 Way: TypeAlias = Literal["worker", "harness", "both", "supervisor", "harness's supervisor"]
 

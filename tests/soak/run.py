@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import anyio
 
 from outlast.records import AttemptOpened, CallOutcome
-from tests.acceptance.promises import Evidence, broken, left_behind
-from tests.acceptance.shop import release
-from tests.acceptance.stage import Stage, prompt, until
+from outlast.testing.adapter_contract.promises import Evidence, broken, left_behind
+from outlast.testing.adapter_contract.shop import release
+from outlast.testing.adapter_contract.stage import Stage, prompt, until
 from tests.soak.crew import Crew, holders
 from tests.soak.turns import HELD, TURNS_OF_A_SESSION, PlannedTurn
 

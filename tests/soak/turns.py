@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from outlast.testing.adapter_contract.shop import effect_command
 from outlast.testing.models import Step, ToolUse
-from tests.acceptance.shop import effect_command
-from tests.acceptance.stage import agent_use, bash, use, write
+from tests.harnesses.claude_code import agent_use, bash, use, write
 
 Kind: TypeAlias = Literal["words", "single", "parallel", "chain", "sub-agent", "hour"]
 

@@ -1,4 +1,4 @@
-"""The agent of the acceptance tests: Claude Code with a tool of every policy, each with an effect that can be counted.
+"""An application with a tool of every policy, each with an effect that can be counted.
 
 The outside world is a directory that `EFFECTS` names: one file for each session, one line for each effect.
 """
@@ -8,17 +8,16 @@ import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import anyio
 import msgspec
 
-from outlast import Agent, Done, NotDone, ToolFailed, ToolIO, Verdict, image, tool
-from outlast.adapters.claude_code import ClaudeCode
+from outlast.model import image
+from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, Verdict, tool
 
-EFFECTS = "OUTLAST_ACCEPTANCE_EFFECTS"
-NAME = "acceptance"
-MODEL = "claude-sonnet-4-5"
-PREFIX = "mcp__outlast__"
+EFFECTS: Final = "OUTLAST_CONTRACT_EFFECTS"
+"""Names the directory that stands for the outside world."""
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -60,7 +59,7 @@ class Effects:
 
 def effect_command(session: str, mark: str, then: str = "") -> str:
     """A shell command, run beside the directory of effects, with the same kind of effect; `never`, since it writes."""
-    line = msgspec.json.encode(Effect(mark, "Bash")).decode()
+    line = msgspec.json.encode(Effect(mark, "shell")).decode()
     return f"printf '%s\\n' '{line}' >> ../effects/{session}.jsonl{then}"
 
 
@@ -78,7 +77,7 @@ async def _act(io: ToolIO, name: str, mark: str, hold_s: float, until: str) -> s
     return f"{name} {mark} is done"
 
 
-async def _took_effect(io: ToolIO, mark: str, hold_s: float = 0.0, until: str = "") -> Verdict:
+async def _took_effect(io: ToolIO, mark: str, **_: object) -> Verdict:
     return Done(f"book {mark} is done") if Effects.of(io.session).count(mark) else NotDone()
 
 
@@ -113,7 +112,7 @@ async def wait_an_hour(io: ToolIO, mark: str, until: str) -> str:
 
 
 @tool
-async def refuse(io: ToolIO, mark: str) -> str:
+async def refuse(io: ToolIO, mark: str) -> str:  # noqa: ARG001 - every tool is given io
     """Fail with a reason that the model should read."""
     raise ToolFailed(f"{mark} cannot be done")
 
@@ -136,5 +135,4 @@ async def draw(io: ToolIO, mark: str) -> object:
     return [await _act(io, "draw", mark, 0.0, ""), image(picture())]
 
 
-TOOLS = (charge, look, pay, book, wait_an_hour, refuse, draw)
-agent = Agent(NAME, ClaudeCode(model=MODEL), tools=TOOLS)
+TOOLS: Final[tuple[Tool, ...]] = (charge, look, pay, book, wait_an_hour, refuse, draw)

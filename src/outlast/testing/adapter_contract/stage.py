@@ -1,58 +1,50 @@
-"""A place for Claude Code turns: a World, a scripted model, workers in this process and workers to be killed."""
+"""A place for turns of a harness: a World, a scripted model, workers in this process and workers to be killed."""
 
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
 import msgspec
-import pytest
 
-from outlast import Agent, Outcome, Session, Turn, World, open_world
+from outlast.adapter import Agent
 from outlast.clock import SystemClock
 from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate
 from outlast.gateway import Limits, Open, open_gateway
+from outlast.opening import open_world
 from outlast.records import AnyRecord, CallIntent, TurnSettled
 from outlast.records.events import Event
+from outlast.session import Outcome, Session, Turn
+from outlast.settings import read_settings
+from outlast.testing.adapter_contract.promises import (
+    Counted,
+    Evidence,
+    broken,
+    gather,
+    left_behind,
+    processes_of,
+)
+from outlast.testing.adapter_contract.shop import EFFECTS, TOOLS, Effects
+from outlast.testing.adapter_contract.subject import Subject
+from outlast.testing.adapter_contract.worker import HELLO_S, Orders, orders_argv
 from outlast.testing.faults import Spot
-from outlast.testing.models import RequestRecord, Script, ScriptedModels, Step, ToolUse
+from outlast.testing.models import RequestRecord, Script, ScriptedModels, Step
 from outlast.worker import Worker, WorkerConfig, open_worker
 from outlast.workspaces.local import local
-from outlast.world import Commit
-from tests.acceptance.promises import Evidence, broken, gather, left_behind, processes_of
-from tests.acceptance.shop import EFFECTS, MODEL, NAME, PREFIX, Effects, agent
-from tests.acceptance.worker import Orders, orders_argv
+from outlast.world import Commit, World
 
-LIMIT_S = 60.0
-"""For anything that is waited for; a loaded machine needs a while to start a program of 400 MB."""
+LIMIT_S: Final = 60.0
+"""For anything that is waited for; a loaded machine needs a while to start a large program."""
 
 T = TypeVar("T", bound=AnyRecord)
-
-
-def use(name: str, **arguments: object) -> ToolUse:
-    """A call of one of the application's tools."""
-    return ToolUse(name=PREFIX + name, input=arguments)
-
-
-def bash(command: str) -> ToolUse:
-    return ToolUse(name="Bash", input={"command": command, "description": "A step"})
-
-
-def write(path: str, content: str) -> ToolUse:
-    return ToolUse(name="Write", input={"file_path": path, "content": content})
-
-
-def agent_use(conversation: str) -> ToolUse:
-    """A call of a sub-agent that follows a conversation of the script."""
-    told = {"description": "A look", "prompt": prompt(conversation), "subagent_type": "general-purpose"}
-    return ToolUse(name="Agent", input=told)
 
 
 def says(*texts: str) -> Sequence[Step]:
@@ -85,13 +77,15 @@ class Victim:
 
 @dataclass
 class Stage:
-    """What a test acts on."""
+    """What a case acts on."""
 
+    subject: Subject
     directory: Path
     url: str
     world: World
     models: ScriptedModels
-    agent: Agent = agent
+    agent: Agent
+    """What sessions are opened for, and what workers of this process offer; a case may replace it."""
     victims: list[Victim] = field(default_factory=list[Victim])
 
     @property
@@ -116,7 +110,7 @@ class Stage:
             agent=self.agent,
             workspace=local(self.shop),
             home=self.home(name),
-            settings={"model": MODEL, **(settings or {})},
+            settings=settings,
         )
 
     async def send(self, text: str, *, session: str = "s", id: str | None = None) -> Turn:  # noqa: A002 - as Session.send
@@ -135,8 +129,8 @@ class Stage:
         config = WorkerConfig(self.data, lease_s=lease_s, clock=clock, gate=gate or OpenGate())
         upstream = Open(self.models.base_url)
         async with (
-            open_gateway(upstream=upstream, clock=clock, limits=limits or Limits(hello_s=20.0)) as gateway,
-            open_worker(self.world, {NAME: self.agent}, gateway, config) as worker,
+            open_gateway(upstream=upstream, clock=clock, limits=limits or Limits(hello_s=HELLO_S)) as gateway,
+            open_worker(self.world, {self.agent.name: self.agent}, gateway, config) as worker,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(worker.work)
@@ -154,7 +148,9 @@ class Stage:
     ) -> Victim:
         """Start a worker process, that kills itself at `spot` if one is given."""
         name = f"victim-{len(self.victims) + 1}"
-        base = Orders(self.url, str(self.data), self.models.base_url, name, session)
+        base = Orders(
+            self.subject.recipe, sys.path, self.url, str(self.data), self.models.base_url, name, session
+        )
         told = msgspec.structs.replace(base, **(orders or {}), **(Orders.at(spot) if spot else {}))
         errors = self.directory / f"{name}.log"
         with errors.open("wb") as log:
@@ -226,14 +222,8 @@ class Stage:
         """Everything that was counted of a session; of its conversations all requests, by default of all."""
         requests = [one for one in self.requests() if not conversations or one.conversation in conversations]
         bodies = {one.n: body for one in requests if (body := self.models.find_body(one.n)) is not None}
-        return await gather(
-            self.world,
-            session,
-            await self.commits(session),
-            self.effects(session).all(),
-            requests,
-            bodies,
-        )
+        counted = Counted(self.effects(session).all(), requests, bodies)
+        return await gather(self.subject, self.world, session, await self.commits(session), counted)
 
     async def kept(self, *, lost_answers: int = 0, twins: bool = False, session: str = "s") -> None:
         """Every promise holds of the session, and nothing of it runs any more."""
@@ -283,22 +273,55 @@ async def until(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None
 
 @asynccontextmanager
 async def staged(
-    directory: Path, script: Mapping[str, Sequence[Step]], *, retries: int = agent.provider_retries
+    subject: Subject, directory: Path, script: Mapping[str, Sequence[Step]], *, retries: int | None = None
 ) -> AsyncGenerator[Stage]:
-    """A stage with a scripted model in this process."""
+    """A stage with a scripted model in this process.
+
+    Args:
+        directory: empty, or with a directory `shop` in which sessions are to work.
+        retries: how often in a row the provider may fail before a turn is parked; by default as the agent says.
+    """
     url = f"sqlite:{directory / 'world.db'}"
     told = Script(conversations={name: tuple(steps) for name, steps in script.items()})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(EFFECTS, str(directory / "effects"))
-        # Claude Code starts a login shell, and that of whoever runs the tests may do anything, slowly.
-        patch.setenv("HOME", str(directory / "user"))
-        patch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-        (directory / "user").mkdir()
-        (directory / "effects").mkdir()
-        (directory / "shop").mkdir(exist_ok=True)
+    for name in ("user", "effects", "shop"):
+        (directory / name).mkdir(exist_ok=True)
+    with _environment(_of_a_user(subject, directory)):
         async with ScriptedModels.serve(told) as models, open_world(url) as world:
-            stage = Stage(directory, url, world, models, replace(agent, provider_retries=retries))
+            agent = subject.agent(TOOLS, upstream=models.base_url)
+            if retries is not None:
+                agent = replace(agent, provider_retries=retries)
+            stage = Stage(subject, directory, url, world, models, agent)
             try:
                 yield stage
             finally:
                 stage.leave()
+
+
+def _of_a_user(subject: Subject, directory: Path) -> dict[str, str | None]:
+    return {
+        EFFECTS: str(directory / "effects"),
+        # A harness starts a login shell, and that of whoever runs the cases may do anything, slowly.
+        "HOME": str(directory / "user"),
+        # Installed programs stay where they are.
+        "OUTLAST_DATA_DIR": str(read_settings().data),
+        **dict.fromkeys(subject.unset),
+    }
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str | None]) -> Generator[None]:
+    """Change the environment of this process and of those that it starts; None takes a variable away."""
+    before = {name: os.environ.get(name) for name in changes}
+    _set(changes)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import anyio
@@ -14,31 +15,52 @@ import msgspec
 
 from outlast.codec import unsqueeze
 from outlast.fold import SessionState, fold, records_of
-from outlast.gateway.anthropic_requests import understand
 from outlast.records import AnyRecord, CallIntent, CallOutcome, Payload
+from outlast.testing.adapter_contract.shop import Effect
+from outlast.testing.adapter_contract.subject import Subject
+from outlast.testing.adapter_contract.wire import Prompt, pairs, prompt_of, understood
 from outlast.testing.models import RequestRecord
 from outlast.world import Commit, World
-from tests.acceptance.shop import Effect
 
-FOREIGN_WORDS = ("[[outlast:", "No response requested.", "Continue from where you left off.")
-"""What a resume may add to a conversation; nothing of it may reach the provider."""
-_ANSWER_ID = re.compile(r"msg_.*_(\d+)_(\d+)_[0-9a-f]{8}")
+_ANSWER_ID = re.compile(r"_(\d+)_(\d+)_[0-9a-f]{8}(?![0-9a-f])")
+"""Within the ids of the scripted model's answers: the step, and the number of the request."""
+_MARK = re.compile(r'"mark": *"([^"]+)"')
 _GONE_S = 15.0
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted outside of the log: effects, and the model requests of one session."""
+
+    effects: Sequence[Effect]
+    requests: Sequence[RequestRecord]
+    bodies: Mapping[int, bytes]
 
 
 @dataclass(frozen=True)
 class Evidence:
     """Everything that was counted: at the provider's door, outside, in the log."""
 
+    subject: Subject
     session: str
     commits: Sequence[Commit]
     records: Sequence[AnyRecord]
     state: SessionState
     blobs: Mapping[str, bytes]
-    effects: Sequence[Effect]
-    requests: Sequence[RequestRecord]
-    """Model requests of this session's conversations."""
-    bodies: Mapping[int, bytes]
+    counted: Counted
+
+    @property
+    def effects(self) -> Sequence[Effect]:
+        return self.counted.effects
+
+    @property
+    def requests(self) -> Sequence[RequestRecord]:
+        """Model requests of this session's conversations."""
+        return self.counted.requests
+
+    @property
+    def bodies(self) -> Mapping[int, bytes]:
+        return self.counted.bodies
 
     def value(self, payload: Payload) -> Any:
         text = unsqueeze(self.blobs[payload.ref]) if payload.ref else bytes(payload.json)
@@ -47,23 +69,22 @@ class Evidence:
     def intents(self, kind: str) -> list[CallIntent]:
         return [one for one in self.records if isinstance(one, CallIntent) and one.kind == kind]
 
+    def mark(self, intent: CallIntent) -> str | None:
+        """What the effect of a tool call is counted by."""
+        return _mark(self.value(intent.arguments))
+
     def outcomes(self) -> dict[int, CallOutcome]:
         return {one.call: one for one in self.records if isinstance(one, CallOutcome)}
 
 
 async def gather(
-    world: World,
-    session: str,
-    commits: Sequence[Commit],
-    effects: Sequence[Effect],
-    requests: Sequence[RequestRecord],
-    bodies: Mapping[int, bytes],
+    subject: Subject, world: World, session: str, commits: Sequence[Commit], counted: Counted
 ) -> Evidence:
     """Read what the checks need."""
     records = [record for commit in commits for record in records_of(session, commit)]
     refs = sorted({ref for commit in commits for ref in commit.header.refs})
     blobs = await world.get_many(session, refs) if refs else dict[str, bytes]()
-    return Evidence(session, commits, records, fold(session, commits), blobs, effects, requests, bodies)
+    return Evidence(subject, session, commits, records, fold(session, commits), blobs, counted)
 
 
 def broken(evidence: Evidence, *, lost_answers: int, twins: bool = False) -> list[str]:
@@ -79,7 +100,7 @@ def broken(evidence: Evidence, *, lost_answers: int, twins: bool = False) -> lis
         *_model_calls(evidence, lost_answers, twins=twins),
         *_tool_calls(evidence),
         *_requests(evidence, twins=twins),
-        *_transcripts(evidence),
+        *_files(evidence),
     ]
 
 
@@ -127,7 +148,7 @@ def _same(one: RequestRecord, other: RequestRecord) -> bool:
 
 
 def _request_of(answer: Any) -> int:
-    found = _ANSWER_ID.fullmatch(str(answer["id"]))
+    found = _ANSWER_ID.search(msgspec.json.encode(answer).decode())
     return int(found[2]) if found else -1
 
 
@@ -137,7 +158,7 @@ def _tool_calls(evidence: Evidence) -> Iterator[str]:
     for effect in evidence.effects:
         effects[effect.mark].append(effect)
     for intent in evidence.intents("tool"):
-        mark = _mark(evidence.value(intent.arguments))
+        mark = evidence.mark(intent)
         if mark is None:
             continue
         done, outcome = effects[mark], outcomes.get(intent.call)
@@ -152,37 +173,52 @@ def _tool_calls(evidence: Evidence) -> Iterator[str]:
 
 
 def _mark(arguments: Any) -> str | None:
-    if "mark" in arguments:
-        return str(arguments["mark"])
-    found = re.search(r'"mark":"([^"]+)"', str(arguments.get("command", arguments.get("content", ""))))
-    return found[1] if found else None
+    named = cast("dict[str, object]", arguments) if isinstance(arguments, dict) else {}
+    if "mark" in named:
+        return str(named["mark"])
+    found = (_MARK.search(text) for text in _texts(named))
+    return next((one[1] for one in found if one is not None), None)
+
+
+def _texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for inner in cast("dict[str, object]", value).values():
+                yield from _texts(inner)
+        case list():
+            for inner in cast("list[object]", value):
+                yield from _texts(inner)
+        case _:
+            pass
 
 
 def _requests(evidence: Evidence, *, twins: bool) -> Iterator[str]:
-    lanes: dict[bytes, list[tuple[int, Sequence[Any], Any]]] = defaultdict(list)
+    dialect = evidence.subject.dialect
+    lanes: dict[bytes, list[Prompt]] = defaultdict(list)
     for request in evidence.requests:
         body = evidence.bodies.get(request.n)
         if body is None:
             continue
         text = body.decode()
-        yield from (f"request {request.n} says {word!r}" for word in FOREIGN_WORDS if word in text)
-        decoded = msgspec.json.decode(body, type=dict[str, Any])
-        yield from _pairs(f"request {request.n}", _blocks(decoded["messages"]))
-        understood = understand(decoded)
-        key = msgspec.json.encode(understood.messages[0]["content"])
-        lanes[key].append((request.n, understood.messages, understood.frame))
+        words = evidence.subject.foreign_words
+        yield from (f"request {request.n} says {word!r}" for word in words if word in text)
+        yield from (f"request {request.n} holds {fault}" for fault in pairs(dialect, body))
+        meant = understood(dialect, request.n, body)
+        lanes[msgspec.json.encode(meant.items[0])].append(meant)
     # An unfinished request whose intent did not land may have told the newest result in other words.
     finished = dict(_finished(evidence))
     for asked in lanes.values():
-        frame = asked[0][2]
+        first = asked[0]
         yield from (
-            f"request {n} has another system prompt or other tools than request {asked[0][0]}"
-            for n, _, other in asked
-            if other != frame
+            f"request {one.n} has another system prompt or other tools than request {first.n}"
+            for one in asked
+            if one.frame != first.frame
         )
-        for (n, messages, _), (later, more, _) in pairwise(one for one in asked if one[0] in finished):
-            if not twins and not _begins(more, messages):
-                yield f"request {later} does not go on where request {n} stopped"
+        for one, later in pairwise(one for one in asked if one.n in finished):
+            if not twins and not _begins(later.items, one.items):
+                yield f"request {later.n} does not go on where request {one.n} stopped"
 
 
 def _begins(longer: Sequence[Any], shorter: Sequence[Any]) -> bool:
@@ -192,60 +228,47 @@ def _begins(longer: Sequence[Any], shorter: Sequence[Any]) -> bool:
     if list(longer[: len(whole)]) != whole or len(longer) < len(shorter):
         return False
     other = longer[len(whole)]
+    if other == last:
+        return True
     # A prompt or a steer may join the last message of the user.
-    return other["role"] == last["role"] and other["content"][: len(last["content"])] == last["content"]
+    said, told = _content(last), _content(other)
+    return bool(said) and other.get("role") == last.get("role") and told[: len(said)] == said
 
 
-def _blocks(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [
-        block
-        for message in messages
-        if isinstance(message["content"], list)
-        for block in cast("list[dict[str, Any]]", message["content"])
-    ]
+def _content(item: Any) -> list[object]:
+    content = item.get("content")
+    return cast("list[object]", content) if isinstance(content, list) else []
 
 
-def _pairs(where: str, blocks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    uses = Counter(block["id"] for block in blocks if block.get("type") == "tool_use")
-    results = Counter(block["tool_use_id"] for block in blocks if block.get("type") == "tool_result")
-    for use, count in (uses | results).items():
-        if (uses[use], results[use]) != (1, 1):
-            yield f"{where} holds {uses[use]} calls and {results[use]} results of {use} ({count})"
+def moved_prefixes(evidence: Evidence) -> Iterator[str]:
+    """Every request whose prompt does not begin, byte for byte, with all of the one before it in its lane.
 
-
-def _transcripts(evidence: Evidence) -> Iterator[str]:
-    for name, file in evidence.state.files.items():
-        if not name.endswith(".jsonl"):
-            continue
-        lines: list[str] = []
-        for piece, count in zip(file.pieces, file.counts, strict=True):
-            lines += evidence.value(piece)[:count]
-        # A turn that was cut short gets its last results when the next one begins.
-        whole = "/subagents/" not in name and evidence.state.cut is None
-        yield from transcript_faults(lines, whole=whole)
-
-
-def transcript_faults(lines: Sequence[str], *, whole: bool = True) -> Iterator[str]:
-    """What is wrong with a transcript.
-
-    Args:
-        whole: no call may lack its result; a sub-agent's may, where the sub-agent was cut off and began anew.
+    The provider's cache of the prompt holds only if it does.
     """
-    seen: set[str] = set()
-    blocks: list[Mapping[str, Any]] = []
-    for number, line in enumerate(lines, 1):
-        record: dict[str, Any] = msgspec.json.decode(line)
-        parent, uuid = record.get("parentUuid"), record.get("uuid")
-        if parent is not None and parent not in seen:
-            yield f"line {number} of the transcript hangs below {parent}, which is not there"
-        if uuid is not None:
-            if uuid in seen:
-                yield f"line {number} of the transcript has the UUID of an earlier one"
-            seen.add(uuid)
-        message: dict[str, Any] = record.get("message") or {}
-        blocks += _blocks([message] if "content" in message else [])
-    if whole:
-        yield from _pairs("the transcript", blocks)
+    lanes: dict[bytes, list[Prompt]] = defaultdict(list)
+    for n, body in sorted(evidence.bodies.items()):
+        asked = prompt_of(evidence.subject.dialect, n, body)
+        lanes[msgspec.json.encode(asked.items[0])].append(asked)
+    for asked in lanes.values():
+        for one, later in pairwise(asked):
+            if later.frame != one.frame:
+                yield f"request {later.n} has another frame than request {one.n}"
+            if list(later.items[: len(one.items)]) != list(one.items):
+                yield f"request {later.n} does not begin with the whole of request {one.n}"
+
+
+def _files(evidence: Evidence) -> Iterator[str]:
+    """What is wrong with the harness's files, as another machine would find them."""
+    with TemporaryDirectory() as directory:
+        home = Path(directory)
+        for name, file in evidence.state.files.items():
+            lines: list[str] = []
+            for piece, count in zip(file.pieces, file.counts, strict=True):
+                lines += evidence.value(piece)[:count]
+            path = home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        yield from evidence.subject.broken_files(home, cut=evidence.state.cut is not None)
 
 
 def processes_of(home: Path) -> list[int]:

@@ -1,13 +1,12 @@
-"""Claude Code with one of its gates broken: hooks that answer badly or not at all, a silent worker, a lost mirror."""
+"""A harness with one of its gates broken: hooks that answer badly or not at all, a lost mirror, a fresh home."""
 
 import asyncio
 import shutil
 import socket
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 import anyio
@@ -19,8 +18,6 @@ from outlast.adapter import (
     Dialogue,
     Door,
     Gateway,
-    Process,
-    Processes,
     Resolved,
     TurnResult,
     Waiting,
@@ -118,17 +115,17 @@ class HookServer:
                 await writer.drain()
 
 
-class _Around:
+class Around:
     """Everything of an attempt but what a subclass says otherwise."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
+        self.attempt = attempt
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._attempt, name)
+        return getattr(self.attempt, name)
 
 
-class BadHooks(_Around):
+class BadHooks(Around):
     """An attempt whose harness is sent to another hook server than the gateway's."""
 
     def __init__(self, attempt: Attempt, server: HookServer) -> None:
@@ -142,47 +139,14 @@ class BadHooks(_Around):
     @asynccontextmanager
     async def admit(self, attempt: Attempt, dialogue: Dialogue) -> AsyncGenerator[Door]:
         async with (
-            self._attempt.gateway.admit(attempt, dialogue) as door,
+            self.attempt.gateway.admit(attempt, dialogue) as door,
             self._server.before(door.hooks_url) as url,
         ):
             gone = self._server.fault == "closed"
             yield replace(door, hooks_url="http://127.0.0.1:9" if gone else url)
 
 
-class SilentWorker(_Around):
-    """An attempt whose worker never answers the harness's questions."""
-
-    @property
-    def processes(self) -> Processes:
-        return cast("Processes", self)
-
-    def start(
-        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path
-    ) -> AbstractAsyncContextManager[Process]:
-        return self._start(argv, env, cwd)
-
-    @asynccontextmanager
-    async def _start(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> AsyncGenerator[Process]:
-        async with self._attempt.processes.start(argv, env=env, cwd=cwd) as process:
-            yield cast("Process", _Silent(process))
-
-
-class _Silent:
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._process, name)
-
-    async def write(self, data: bytes) -> None:
-        if b"control_response" not in data:
-            await self._process.write(data)
-
-    def lines(self) -> AsyncIterator[bytes]:
-        return self._process.lines()
-
-
-class LostMirror(_Around):
+class LostMirror(Around):
     """An attempt whose mirror reaches nobody."""
 
     async def mirror(self, file: str, position: int, lines: Sequence[str], *, durable: bool = False) -> None:

@@ -1,0 +1,8 @@
+"""The harnesses that are held to the adapter contract, each in a module of its own here. One line for each."""
+
+from collections.abc import Sequence
+
+from outlast.testing.adapter_contract import Subject
+from tests.harnesses import claude_code
+
+SUBJECTS: Sequence[Subject] = (claude_code.SUBJECT,)
