@@ -7,14 +7,12 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal
 
 import apsw
 import click
-import msgspec
 
-from outlast.cli.agents import built_in, built_in_names
 from outlast.cli.exits import Exit
+from outlast.cli.harnesses import Finding, State, harness_findings
 from outlast.cli.options import Setup, perform, shared
 from outlast.cli.providers import NO_CREDENTIAL, describe
 from outlast.engine.pidns import can_use_pid_namespace
@@ -23,17 +21,12 @@ from outlast.errors import OutlastError
 from outlast.ids import new_id
 from outlast.settings import ANTHROPIC
 
-State = Literal["ok", "warning", "missing"]
-_MARK = {"ok": ("●", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at."""
-
-    what: str
-    state: State
-    detail: str
-    hint: str = ""
+_MARK = {
+    "ok": ("●", "green"),
+    "absent": ("○", "bright_black"),
+    "warning": ("!", "yellow"),
+    "missing": ("✗", "red"),
+}
 
 
 @click.command()
@@ -62,8 +55,8 @@ async def _findings(setup: Setup) -> AsyncGenerator[Finding]:
     yield _disk(setup)
     yield await _supervisor(setup)
     yield await _pid_namespace()
-    for name in built_in_names():
-        yield _harness(name)
+    for finding in harness_findings():
+        yield finding
     yield _provider(setup)
 
 
@@ -136,18 +129,6 @@ def _disk(setup: Setup) -> Finding:
     return Finding(
         "disk", state, f"{free:.1f} GiB free at {setup.settings.data}", "" if free > 1 else "Free some space."
     )
-
-
-def _harness(name: str) -> Finding:
-    try:
-        adapter = built_in(name).adapter
-        warnings = adapter.check()
-        versions = ", ".join(f"{what} {number}" for what, number in adapter.versions().items())
-    except OutlastError as error:
-        return Finding(name, "warning", "cannot run here", str(error))
-    if warnings:
-        return Finding(name, "warning", versions, " ".join(warnings))
-    return Finding(name, "ok", versions)
 
 
 def _provider(setup: Setup) -> Finding:

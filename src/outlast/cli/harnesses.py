@@ -1,0 +1,74 @@
+"""What `outlast doctor` says of harnesses: where each is installed, in which version, whether that was tested."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from outlast import programs
+from outlast.cli.agents import built_in, built_in_names
+from outlast.errors import HarnessMissing, OutlastError
+
+State = Literal["ok", "absent", "warning", "missing"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was looked at."""
+
+    what: str
+    state: State
+    detail: str
+    hint: str = ""
+
+
+def harness_findings() -> Iterator[Finding]:
+    """A finding for each harness that has an adapter, then one about the Node.js that some of them run on."""
+    names = built_in_names()
+    yield from map(_harness, names)
+    yield _node(names)
+
+
+def _harness(name: str) -> Finding:
+    try:
+        adapter = built_in(name).adapter
+        warnings = adapter.check()
+        versions = ", ".join(f"{what} {number}" for what, number in adapter.versions().items())
+    except HarnessMissing as error:
+        return Finding(name, "absent", "not installed", str(error))
+    except OutlastError as error:
+        return Finding(name, "warning", "cannot run here", str(error))
+    if warnings:
+        return Finding(name, "warning", f"{versions}{_place(name)}", " ".join(warnings))
+    return Finding(name, "ok", f"{versions}, tested{_place(name)}" if _place(name) else versions)
+
+
+def _place(name: str) -> str:
+    """Where it stands; nothing of one that outlast does not install."""
+    if name not in programs.names():
+        return ""
+    try:
+        return f", in {programs.find(name)}"
+    except HarnessMissing:
+        return ", not installed by outlast"
+
+
+def _node(names: list[str]) -> Finding:
+    """The Node.js that harnesses run on here, if any that is installed needs one."""
+    needed = {one: programs.lock_of(one).node for one in programs.names() if one in names}
+    users = {one: minimum for one, minimum in needed.items() if minimum and _is_installed(one)}
+    if not users:
+        return Finding("node", "ok", "no harness that is installed runs on Node.js")
+    minimum = max(users.values(), key=programs.version_of)
+    needing = ", ".join(f"{one} ({minimum} or newer)" for one, minimum in users.items())
+    try:
+        return Finding("node", "ok", f"{programs.node(minimum)}, for {needing}")
+    except HarnessMissing as error:
+        return Finding("node", "warning", f"too old or not here, for {needing}", str(error))
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        programs.find(name)
+    except HarnessMissing:
+        return False
+    return True
