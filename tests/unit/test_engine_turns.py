@@ -8,14 +8,15 @@ from typing import TypeVar
 
 import pytest
 
-from outlast.adapter import Agent, Attempt, TurnResult
+from outlast.adapter import MAIN, Agent, Attempt, TurnResult
 from outlast.adapters.scripted import Scripted
 from outlast.clock import ManualClock
+from outlast.engine import stopping
 from outlast.engine.budget import CUT_TIMES
 from outlast.engine.context import Context
 from outlast.engine.inbox import CANCELLED
 from outlast.engine.pauses import RETRY_S
-from outlast.errors import HarnessError, InputConflict
+from outlast.errors import HarnessError, InputConflict, TurnStopped
 from outlast.fold import SessionState
 from outlast.gate import Point
 from outlast.records import (
@@ -219,6 +220,49 @@ async def test_a_hand_over_waits_for_a_tool_that_cannot_be_stopped(world: World)
         assert await Desk(world, name="worker-2").claim(agent) is None, "it was let go under a running tool"
         held.go.set()
         await claimed(Desk(world, name="worker-2"), agent)
+
+
+class Swallowing(Scripted):
+    """An adapter whose code takes each cancellation for a mere disturbance."""
+
+    def __init__(self, *, swallows: int) -> None:
+        super().__init__(script=[])
+        self.began, self.over = asyncio.Event(), asyncio.Event()
+        self.left = swallows
+        self.refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def advance(self, attempt: Attempt) -> TurnResult:
+        self.began.set()
+        while not self.over.is_set():
+            try:
+                await self.over.wait()
+            except asyncio.CancelledError:
+                self.left -= 1
+                if self.left < 0:
+                    raise
+        try:
+            await attempt.calls.run_tool("add", {"number": 1}, lane=MAIN)
+        except TurnStopped as stopped:
+            self.refused.set_result(str(stopped))
+        return TurnResult("done")
+
+
+@pytest.mark.parametrize("swallows", [1, 99])
+async def test_a_harness_that_swallows_cancellations_does_not_keep_its_session(
+    world: World, swallows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "PATIENCE_S", 0.05)
+    swallowing = Swallowing(swallows=swallows)
+    agent = agent_of([], add, adapter=swallowing)
+    session = await opened(world, agent)
+    async with Desk(world).working(agent):
+        await swallowing.began.wait()
+        await session.cancel(1)
+        assert (await session.result(1)).status == "cancelled"
+        swallowing.over.set()
+        await asyncio.sleep(0)
+    if swallows == 99:
+        assert (await asyncio.wait_for(swallowing.refused, 5)) == CANCELLED
 
 
 async def test_handing_over_uses_no_recovery_budget(world: World) -> None:

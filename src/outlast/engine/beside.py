@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
+from outlast.engine.stopping import stop
 from outlast.errors import AttemptLost
 
 T = TypeVar("T")
@@ -49,9 +50,8 @@ class Beside(ABC, Generic[T]):
         try:
             yield
         finally:
-            task.cancel()
-            await asyncio.wait({task})
-        error = None if task.cancelled() else task.exception()
+            await stop({task})
+        error = None if task.cancelled() or not task.done() else task.exception()
         if error is not None and not isinstance(error, AttemptLost):
             raise error
 

@@ -9,6 +9,8 @@ from outlast.engine.attempt import EngineAttempt
 from outlast.engine.context import Context
 from outlast.engine.documents import CallDocs
 from outlast.engine.effects import as_unicode, ask_verify, result_of
+from outlast.engine.stopping import STUBBORN, stop
+from outlast.errors import HarnessError
 from outlast.fold import CallState
 from outlast.gate import Point
 from outlast.records import CallIntent, CallRetracted, Verdict
@@ -89,9 +91,9 @@ async def _all(jobs: Sequence[Coroutine[Any, Any, int]]) -> Sequence[int]:
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        ended = await stop(tasks)
+    if not ended:
+        raise HarnessError(harness="a `verify` function", reason=STUBBORN)
     failures = [task.exception() for task in tasks if not task.cancelled()]
     for failure in failures:
         if failure is not None:

@@ -29,6 +29,7 @@ from outlast.engine.recover import recover
 from outlast.engine.settle import closing_records
 from outlast.engine.skew import not_behind
 from outlast.engine.spacing import Spacing
+from outlast.engine.stopping import STUBBORN, stop
 from outlast.engine.telling import Telling
 from outlast.engine.term import Term
 from outlast.engine.upshot import End, upshot
@@ -248,25 +249,22 @@ class _Session:
         loop = asyncio.get_running_loop()
         driver = loop.create_task(self._drive(attempt, context))
         watcher = loop.create_task(self._inbox.watch(attempt, context))
-        context.on_stop = self._writer.on_lost = lambda: _cancel(driver)
+        stopped: asyncio.Future[None] = loop.create_future()
+        context.on_stop = self._writer.on_lost = lambda: _cancel(driver, stopped)
         if context.stopping is not None or self._writer.lost is not None:
-            driver.cancel()
+            _cancel(driver, stopped)
         try:
-            done, _ = await asyncio.wait({driver, watcher}, return_when=asyncio.FIRST_COMPLETED)
-            if watcher in done and not driver.done():
-                driver.cancel()
-                await asyncio.wait({driver})
-            return upshot(driver, watcher)
+            await asyncio.wait({driver, watcher, stopped}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # A driver that goes on all the same can do no harm: in a context that is closed no call begins.
+            ended = await stop({driver, watcher})
             context.on_stop = self._writer.on_lost = lambda: None
-            for task in (driver, watcher):
-                task.cancel()
-            await asyncio.wait({driver, watcher})
             # A tool that ran on beneath another worker would make nonsense of what that one finds out about it. At the
             # end of a turn it says itself that the call is in doubt; so a stubborn one is waited for in one case only.
             handing_over = context.stopping == HANDED_OVER and self._writer.lost is None
             await attempt.calls.stop(context.term.left_s if handing_over else STUBBORN_S)
             context.closed = True
+        return upshot(driver, watcher) if ended else HarnessError(harness="the adapter", reason=STUBBORN)
 
     async def _drive(self, attempt: EngineAttempt, context: Context) -> End:
         if attempt.resumed:
@@ -390,5 +388,7 @@ class _Session:
         return False
 
 
-def _cancel(task: "asyncio.Task[End]") -> None:
+def _cancel(task: "asyncio.Task[End]", cancelled: "asyncio.Future[None]") -> None:
     task.cancel()
+    if not cancelled.done():
+        cancelled.set_result(None)
