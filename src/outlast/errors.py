@@ -14,6 +14,7 @@
     │   ├── Fenced                    a newer fence stands
     │   ├── NotIdle                   a lease stands or a turn is open
     │   ├── InputTaken                an input is not there to be consumed
+    │   ├── CheckpointTaken           another run of a graph has gone on from the same checkpoint
     │   └── SessionErased
     ├── WorldUnavailable              the store cannot be reached or written; nothing is known to be lost
     │   └── WorldForeign · WorldTooNew · WorldTooOld · WorldReadOnly · WorldFull
@@ -155,6 +156,13 @@ class NotIdle(Refused):
 
 class InputTaken(Refused):
     text = "The input {input!r} of session {session!r} cannot be consumed: {reason}. This attempt is over."
+
+
+class CheckpointTaken(Refused):
+    text = (
+        "Another run of the graph has gone on from checkpoint {checkpoint} already, by checkpoint {by}. "
+        "This run is over; invoke the graph again to go on from what stands there now."
+    )
 
 
 class SessionErased(Refused):
