@@ -1,5 +1,6 @@
 """Names and hashes: only this module makes random ids and digests."""
 
+import hashlib
 import os
 import re
 import uuid
@@ -76,3 +77,8 @@ def _name(hashed: bytes) -> str:
 def stable_uuid(*names: str) -> str:
     """The same UUID (version 5) for the same `names`, on every machine."""
     return str(uuid.uuid5(_NAMESPACE, "\x1f".join(names)))
+
+
+def sha256(data: bytes) -> str:
+    """SHA-256 in hexadecimal, for where another program's format asks for it; ours are `digest`."""
+    return hashlib.sha256(data).hexdigest()

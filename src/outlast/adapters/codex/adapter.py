@@ -1,0 +1,120 @@
+"""The Codex adapter (`outlast.adapter.Adapter`)."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from outlast.adapter import Attempt, Resolved, TurnResult
+from outlast.adapters.codex import launch
+from outlast.adapters.codex.dialogue import CodexDialogue
+from outlast.adapters.codex.driver import Driver
+from outlast.adapters.codex.files import SessionFiles
+from outlast.adapters.codex.places import thread_id
+from outlast.adapters.codex.policies import policy_of
+from outlast.adapters.codex.user import link_user_files, user_home
+from outlast.adapters.codex.versions import installed
+from outlast.adapters.shapes import as_object
+from outlast.errors import HarnessError
+from outlast.records.kinds import Policy
+from outlast.recovery import Abilities
+from outlast.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Codex:
+    """Codex, unmodified, as the harness of an agent.
+
+    Args:
+        model: what it asks the provider for; empty: its own choice. A session records it when it is opened.
+        config: more of Codex's configuration (`model_reasoning_effort`, `web_search` …), the same at every start.
+        program: another program than the one that `outlast install codex` brings.
+        policies: replay policies by tool name or pattern, above the built-in table.
+    """
+
+    model: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    program: Path | None = None
+    policies: Mapping[str, Policy] = field(default_factory=dict[str, Policy])
+
+    @property
+    def name(self) -> str:
+        return "codex"
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities("all", waits=True)
+
+    def versions(self) -> Mapping[str, str]:
+        return {"codex": installed(self.program).version}
+
+    def settings(self) -> Mapping[str, Any]:
+        chosen: dict[str, Any] = {"model": self.model} if self.model else {}
+        return {**chosen, "config": dict(self.config)} if self.config else chosen
+
+    def check(self) -> Sequence[str]:
+        warning = installed(self.program).warning
+        _bash()
+        return [] if warning is None else [warning]
+
+    def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
+        tool = tools.get(name)
+        if tool is not None:
+            return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
+        return Resolved(name, "harness", policy_of(name, arguments, self.policies))
+
+    async def advance(self, attempt: Attempt) -> TurnResult:
+        """Carry the turn on.
+
+        Raises:
+            HarnessError: Codex cannot be started, or ended before its turn.
+            ModelCallFailed: the provider failed in a way that may pass.
+        """
+        program = installed(self.program)
+        thread = thread_id(attempt.tenant, attempt.session)
+        files = SessionFiles(attempt, thread)
+        ready = await files.prepare()
+        if ready.over is not None:
+            return TurnResult("done", ready.over)
+        local = _in_users_directory(attempt)
+        dialogue = CodexDialogue(thread, list(attempt.tools))
+        async with attempt.gateway.admit(attempt, dialogue) as door:
+            started = launch.Launch(
+                program=program.program,
+                thread=thread,
+                home=attempt.places.home,
+                door=door,
+                model=str(attempt.settings.get("model", "")),
+                config=as_object(attempt.settings.get("config")),
+                tool_home=user_home(os.environ) if local else None,
+                bash=_bash(),
+            )
+            cwd = attempt.places.cwd
+            founding = launch.founding(started, cwd, attempt.tools, files.founded_s, program.version)
+            files.write(launch.files(started), founding)
+            if local:
+                link_user_files(started.codex_home, os.environ)
+            env = launch.environment(started, os.environ)
+            async with attempt.processes.start(launch.argv(started), env=env, cwd=cwd) as process:
+                driver = Driver(attempt, files, process, dialogue, started)
+                return await driver.run(say_prompt=ready.say_prompt)
+
+
+def _in_users_directory(attempt: Attempt) -> bool:
+    """Whether the session works where a person works too, with the person's own tools and settings."""
+    opened = attempt.state.opened
+    return opened is not None and opened.workspace.get("kind") == "local"
+
+
+def _bash() -> str:
+    """The shell that runs our hook.
+
+    Raises:
+        HarnessError: there is none.
+    """
+    found = shutil.which("bash")
+    if found is None:
+        raise HarnessError(harness="Codex", reason="its hooks are run by bash, which is not on the PATH")
+    return found

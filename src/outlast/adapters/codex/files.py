@@ -1,0 +1,272 @@
+"""Codex's files of one session in one attempt: rebuilt from the mirror, brought up to the log, mirrored on."""
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from outlast.adapter import MAIN, Attempt, ToolResult
+from outlast.adapters.codex.dialogue import COMPACTION
+from outlast.adapters.codex.places import HOME, input_id, rollout_path, stamp
+from outlast.adapters.codex.policies import STDIN
+from outlast.adapters.codex.repair import Answer, Known, Repair, Steer, closed, repair
+from outlast.adapters.codex.results import in_items, output_of_ours
+from outlast.adapters.codex.rollout import (
+    COMPACTED,
+    as_line,
+    has_said,
+    item_of,
+    parse,
+    said_id,
+    text_of,
+)
+from outlast.adapters.shapes import Json, as_list, as_objects
+from outlast.fold import CallState, TurnState
+from outlast.recovery import Run
+from outlast.tool import result_text
+
+LOST: Final = (
+    "The result of this call was lost when its turn was cut short. It may have taken effect, in full or in part. Check "
+    "before you rely on it."
+)
+TYPED: Final = (
+    "The program that this was to be typed into has ended, with the process that ran it, before its answer was "
+    "recorded. It is not known what of it the program had read. Start it again if it is still wanted."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """How the harness is to be started."""
+
+    say_prompt: bool
+    """The turn begins with its prompt; else the interrupted one goes on by itself."""
+    over: str | None = None
+    """The turn is over in the log: its last text, and nothing is to be started."""
+
+
+class SessionFiles:
+    """Codex's files of one session, in one attempt.
+
+    Attributes:
+        said: has become true when the prompt of the turn is in the mirror.
+    """
+
+    def __init__(self, attempt: Attempt, thread: str) -> None:
+        self._attempt = attempt
+        self._thread = thread
+        opened = attempt.state.opened
+        self.founded_s = 0.0 if opened is None else opened.at_s
+        self._path = rollout_path(thread, self.founded_s)
+        self._prompt = input_id(thread, attempt.turn.input)
+        self._read = 0
+        self._count = 0
+        self._lines: list[str] = []
+        self._reading = anyio.Lock()
+        self.said = False
+
+    @property
+    def prompt(self) -> str:
+        """The id under which Codex is told the prompt."""
+        return self._prompt
+
+    def steer_id(self, steer: str) -> str:
+        """The id under which Codex is told a steer."""
+        return input_id(self._thread, steer)
+
+    async def prepare(self) -> Ready:
+        """Bring the rollout to where the log is. Every answer that is then in it is delivered."""
+        attempt = self._attempt
+        await self._settle_typed()
+        lines = list((await attempt.mirrored()).get(self._path, []))
+        begun = attempt.resumed and has_said(parse(lines), self._prompt)
+        over = await self._over() if begun else None
+        if begun:
+            lines = await self._catch_up(lines, attempt.turn)
+        else:
+            lines = await self._between_turns(lines, attempt.state.cut)
+        self._count = len(lines)
+        self._lines = lines
+        self.said = begun
+        return Ready(say_prompt=not begun, over=over)
+
+    def write(self, configuration: Mapping[str, str], founding: Mapping[str, object]) -> None:
+        """Put the rollout and the configuration on disk, and nothing of an earlier attempt."""
+        home = self._attempt.places.home
+        shutil.rmtree(home / HOME, ignore_errors=True)
+        target = home / self._path
+        target.parent.mkdir(parents=True, mode=0o700)
+        for name, text in configuration.items():
+            (home / HOME / name).write_text(text, encoding="utf-8")
+        # What the application offers today, in place of what it did when the session was founded.
+        lines = [as_line(founding), *self._lines[1:]]
+        data = "".join(f"{line}\n" for line in lines).encode()
+        target.write_bytes(data)
+        self._read, self._count = (len(data), len(self._lines)) if self._lines else (0, 0)
+
+    async def _settle_typed(self) -> None:
+        """What was to be typed into a program cannot be any more: the program has ended with its worker."""
+        for step in self._attempt.plan:
+            intent = self._attempt.turn.calls[step.call].intent
+            if isinstance(step, Run) and intent.name == STDIN and intent.runs_in == "harness":
+                await self._attempt.settle(step.call, ToolResult("in_doubt", TYPED))
+
+    async def _between_turns(self, lines: list[str], cut: TurnState | None) -> list[str]:
+        """The prompt of this turn is not in the rollout: close the turn before it."""
+        if cut is not None and has_said(parse(lines), input_id(self._thread, cut.input)):
+            lines = await self._catch_up(lines, cut)
+        outputs = await self._outputs(cut)
+        return await self._apply(lines, closed(lines, outputs, otherwise=LOST, at=self._stamp()))
+
+    async def _catch_up(self, lines: list[str], turn: TurnState) -> list[str]:
+        """Put what the log knows of `turn` into the rollout."""
+        answers = await self._attempt.answers()
+        first, before = self._around_compactions(turn, parse(lines))
+        known = [call for call in _answered(turn, MAIN) if first < call.intent.call < before]
+        outputs = await self._outputs(turn)
+        current = turn is self._attempt.turn
+        told = [
+            Answer(
+                as_objects(answers[call.intent.call].get("output")), self._steers_of(turn, call.intent.call)
+            )
+            for call in known
+        ]
+        unanswered = [
+            str(call["call_id"]) for answer in told for call in answer.calls if call["call_id"] not in outputs
+        ]
+        again = current and bool(told) and any(call["call_id"] in unanswered for call in told[-1].calls)
+        if not again:
+            outputs = {**dict.fromkeys(unanswered, LOST), **outputs}
+        mended = repair(
+            lines,
+            Known(input_id(self._thread, turn.input), told, outputs, self._steers_of_open_call(turn), again),
+            at=self._stamp(),
+        )
+        if current:
+            served = known[:-1] if again else known
+            self._attempt.calls.delivered([call.intent.call for call in served])
+        return await self._apply(lines, mended)
+
+    def _around_compactions(self, turn: TurnState, records: Sequence[Json]) -> tuple[int, int]:
+        """The call that made the newest summary which the rollout has, and the first whose summary it lacks.
+
+        What came after a lost one goes on from the summary and not from this rollout. Codex compacts again, is served
+        the same summary from the log, asks the same and is served that as well.
+        """
+        prompt = input_id(self._thread, turn.input)
+        begins = next((at for at, record in enumerate(records) if said_id(record) == prompt), len(records))
+        done = sum(record.get("type") == COMPACTED for record in records[begins:])
+        made = [call.intent.call for call in _answered(turn, COMPACTION)]
+        return (
+            made[done - 1] if 0 < done <= len(made) else 0,
+            made[done] if done < len(made) else sys.maxsize,
+        )
+
+    def _steers_of(self, turn: TurnState, call: int) -> list[Steer]:
+        return [Steer(steer.text, self.steer_id(steer.input)) for steer in turn.steers if steer.call == call]
+
+    def _steers_of_open_call(self, turn: TurnState) -> list[Steer]:
+        asked = [
+            call for call in turn.open_calls() if call.intent.kind == "model" and call.intent.lane == MAIN
+        ]
+        return [steer for call in asked for steer in self._steers_of(turn, call.intent.call)]
+
+    async def _over(self) -> str | None:
+        """The last text, if the newest answer of the conversation asks for nothing and nothing came after."""
+        calls = self._attempt.turn.calls.values()
+        newest = [call for call in calls if call.intent.kind == "model" and call.intent.lane == MAIN]
+        if not newest or newest[-1].outcome is None or newest[-1].outcome.status != "ok":
+            return None
+        answer = (await self._attempt.answers())[newest[-1].intent.call]
+        items = as_objects(answer.get("output"))
+        if Answer(items).calls or answer.get("end_turn") is False or answer.get("status") == "incomplete":
+            return None
+        texts = [text_of(item) for item in items if item.get("type") == "message"]
+        return texts[-1] if texts else ""
+
+    async def _outputs(self, turn: TurnState | None) -> dict[str, object]:
+        """What the model is told of every settled call of `turn`: as a request has told it, where one has."""
+        attempt = self._attempt
+        told: dict[str, object] = {}
+        for messages in (await attempt.requests()).values():
+            told |= in_items(messages)
+        outputs = dict(told)
+        for call in turn.calls.values() if turn is not None else ():
+            if call.intent.kind != "model" and call.intent.harness_id:
+                outputs.pop(call.intent.harness_id, None)
+                if call.outcome is not None:
+                    outputs[call.intent.harness_id] = await self._output(call, told)
+        for harness_id in attempt.state.told:
+            known = attempt.calls.result_of(harness_id)
+            if known is not None:
+                outputs[harness_id] = result_text(known.value)
+        return outputs
+
+    async def _output(self, call: CallState, told: Mapping[str, object]) -> object:
+        """The output of one settled call, and the correction that the gateway makes if it is told otherwise."""
+        attempt, intent = self._attempt, call.intent
+        outcome = await attempt.outcome(intent.call)
+        if outcome.status in {"in_doubt", "interrupted", "cancelled"}:
+            return result_text(outcome.value)
+        if intent.runs_in == "worker":
+            return told.get(intent.harness_id, output_of_ours(outcome))
+        listed = as_list(outcome.value)
+        output = told.get(intent.harness_id, listed or result_text(outcome.value))
+        # The harness will be told that a call which has ended may not run a second time.
+        attempt.calls.correct(intent.harness_id, ToolResult(outcome.status, output))
+        return output
+
+    async def _apply(self, lines: list[str], done: Repair) -> list[str]:
+        changed = [*lines[: done.keep], *done.lines]
+        if done.keep < len(lines) or done.lines:
+            await self._attempt.mirror(self._path, done.keep, done.lines)
+        return changed
+
+    async def mirror(self) -> None:
+        """Record what Codex has appended to the rollout, and settle the calls whose outputs stand there."""
+        async with self._reading:
+            lines = await self._new_lines()
+            if not lines:
+                return
+            records = parse(lines)
+            has_prompt = not self.said and has_said(records, self._prompt)
+            position, self._count = self._count, self._count + len(lines)
+            for call_id, output in in_items(item_of(record) for record in records).items():
+                await self._attempt.calls.settle_tool(call_id, ToolResult("ok", output))
+            await self._attempt.mirror(self._path, position, lines, durable=has_prompt)
+            self.said = self.said or has_prompt
+
+    async def settle(self, call_id: str, output: str) -> None:
+        """A command has ended whose output does not stand in the rollout yet."""
+        await self._attempt.calls.settle_tool(call_id, ToolResult("ok", output))
+
+    async def _new_lines(self) -> list[str]:
+        """The whole lines behind what has been read."""
+        path = anyio.Path(self._attempt.places.home, self._path)
+        try:
+            async with await anyio.open_file(path, "rb") as file:
+                await file.seek(self._read)
+                data = await file.read()
+        except OSError:  # it is not there yet
+            return []
+        end = data.rfind(b"\n") + 1
+        self._read += end
+        return data[: end - 1].decode(errors="replace").split("\n") if end else []
+
+    def _stamp(self) -> str:
+        return stamp(self._attempt.clock.now())
+
+
+def _answered(turn: TurnState, lane: str) -> list[CallState]:
+    """The model calls of a lane that have an answer."""
+    return [
+        call
+        for call in turn.calls.values()
+        if call.intent.kind == "model"
+        and call.intent.lane == lane
+        and call.outcome is not None
+        and call.outcome.status == "ok"
+    ]

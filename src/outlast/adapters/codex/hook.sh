@@ -1,0 +1,21 @@
+# Asks the gateway whether a tool may run, or says hello: run by Codex as `bash hook.sh EVENT`, with its input on
+# standard input. Everything but a clear yes ends with status 2 and a text on standard error: of a hook that ends in any
+# other way, or says nothing, Codex runs the tool. The address and the token come from the environment.
+export LC_ALL=C
+deny() {
+  printf '%s\n' "$1" >&2
+  exit 2
+}
+[ -n "$OUTLAST_HOOKS_URL" ] && [ -n "$OUTLAST_ATTEMPT_TOKEN" ] || deny 'outlast: this hook was started without its address.'
+place=${OUTLAST_HOOKS_URL#http://}
+host=${place%%/*}
+body=$(</dev/stdin)
+exec 3<>"/dev/tcp/${host%:*}/${host##*:}" || deny 'outlast cannot be reached, so nothing may run.'
+printf 'POST /%s/%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s' \
+  "${place#*/}" "$1" "$host" "$OUTLAST_ATTEMPT_TOKEN" "${#body}" "$body" >&3 || deny 'outlast cannot be reached, so nothing may run.'
+IFS= read -r -d '' -u 3 answer
+answer=${answer#*$'\r\n\r\n'}
+[ "$answer" = '{"outlast":"let"}' ] && exit 0
+why=${answer#*'"reason":"'}
+[ "$why" != "$answer" ] || why='outlast gave no answer, so nothing may run.'
+deny "${why%%'"'*}"

@@ -1,0 +1,31 @@
+"""What Codex calls a session, and where it keeps it below HOME."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from outlast.ids import stable_uuid
+
+HOME: Final = ".codex"
+"""Name below the session's home of the directory of everything that Codex keeps (`CODEX_HOME`)."""
+
+
+def thread_id(tenant: str, session: str) -> str:
+    """The name of an outlast session in Codex, a UUID: the same on every machine."""
+    return stable_uuid("codex", tenant, session)
+
+
+def input_id(thread: str, input_id: str) -> str:
+    """The name of an input of `thread` in its rollout: that of the message which Codex makes of it."""
+    return stable_uuid("codex-input", thread, input_id)
+
+
+def stamp(at_s: float) -> str:
+    """A time as rollouts write it, from Unix seconds: `2026-11-30T02:36:12.265Z`."""
+    moment = datetime.fromtimestamp(at_s, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def rollout_path(thread: str, founded_s: float) -> str:
+    """Path below HOME of the rollout of `thread`, a session that was opened at Unix time `founded_s`."""
+    moment = datetime.fromtimestamp(founded_s, UTC)
+    return f"{HOME}/sessions/{moment:%Y/%m/%d}/rollout-{moment:%Y-%m-%dT%H-%M-%S}-{thread}.jsonl"

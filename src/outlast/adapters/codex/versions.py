@@ -1,0 +1,57 @@
+"""Which Codex is here, and whether recovery has been tried with it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from outlast.adapters.shapes import as_object
+from outlast.errors import HarnessMissing
+
+TESTED: Final = ("0.171.0",)
+"""Versions that the whole suite has been run against, newest last."""
+
+INSTALL: Final = "outlast install codex"
+_ABOUT: Final = "codex-package.json"
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A Codex program on this machine."""
+
+    program: Path
+    version: str
+    """`unknown` if nothing beside the program tells it."""
+
+    @property
+    def warning(self) -> str | None:
+        """What to tell the user of this version; None if it is a tested one."""
+        if self.version in TESTED:
+            return None
+        return (
+            f"Codex {self.version} has not been tested with outlast (tested: {', '.join(TESTED)}). Recovery leans on "
+            f"its app-server and its rollouts, which differ between versions; `{INSTALL}` brings a tested one."
+        )
+
+
+def installed(program: Path | None = None) -> Installed:
+    """The Codex program to run: `program`, else the one that `outlast install codex` has brought.
+
+    Raises:
+        HarnessMissing: there is none.
+    """
+    found = program
+    if found is None or not found.is_file():
+        raise HarnessMissing(harness="Codex", install=INSTALL)
+    return Installed(found, version_of(found))
+
+
+def version_of(program: Path) -> str:
+    """The version that the package says which the program lies in: starting the program takes longer."""
+    try:
+        about = as_object(msgspec.json.decode((program.parent.parent / _ABOUT).read_bytes()))
+    except (OSError, msgspec.DecodeError):
+        return _UNKNOWN
+    return str(about.get("version") or _UNKNOWN)
