@@ -79,7 +79,7 @@ class Codex:
         if ready.over is not None:
             return TurnResult("done", ready.over)
         local = _in_users_directory(attempt)
-        dialogue = CodexDialogue(thread, list(attempt.tools))
+        dialogue = CodexDialogue(thread, list(attempt.tools), files.mirror)
         async with attempt.gateway.admit(attempt, dialogue) as door:
             started = launch.Launch(
                 program=program.program,

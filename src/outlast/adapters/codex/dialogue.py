@@ -1,7 +1,7 @@
 """How Codex speaks: its lanes, what a resume adds to its requests, its hooks (`outlast.adapter.Dialogue`)."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -27,14 +27,16 @@ class CodexDialogue:
     Args:
         thread: the session's name in Codex. A `codex` that the model's shell starts is no word of the turn's.
         tools: names under which the application's tools must be in every request of the main conversation.
+        record: mirrors what stands in the rollout.
     """
 
     dialect: str = "openai-responses"
     greets: bool = True
 
-    def __init__(self, thread: str, tools: Collection[str]) -> None:
+    def __init__(self, thread: str, tools: Collection[str], record: Callable[[], Awaitable[None]]) -> None:
         self._thread = thread
         self._tools = frozenset(tools)
+        self._record = record
         self.heard = asyncio.Event()
         """It has asked for something: it goes on with the turn."""
         self.over = False
@@ -60,6 +62,12 @@ class CodexDialogue:
             return None
         missing = sorted(self._tools - _offered(request))
         return f"the tools {', '.join(missing)} are missing from the request" if missing else None
+
+    async def recorded(self) -> None:
+        await self._record()
+
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
+        return ""
 
     def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk:
         if event == "hello":
