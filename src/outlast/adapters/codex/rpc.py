@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
@@ -14,16 +13,11 @@ from outlast.errors import HarnessError
 _NO_METHOD = -32601
 
 
-@dataclass(frozen=True, slots=True)
 class Failure(Exception):
     """The server refuses a request."""
 
-    method: str
-    code: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.method}: {self.message} ({self.code})"
+    def __init__(self, method: str, error: Json) -> None:
+        super().__init__(f"{method}: {error.get('message', '')} ({error.get('code', 0)})")
 
 
 Asked: TypeAlias = Callable[[str, Json], Awaitable[Mapping[str, Any] | None]]
@@ -72,8 +66,7 @@ class AppServer:
         finally:
             self._waiting.pop(number, None)
         if "error" in message:
-            error = as_object(message["error"])
-            raise Failure(method, int(error.get("code", 0)), str(error.get("message", "")))
+            raise Failure(method, as_object(message["error"]))
         return as_object(message.get("result"))
 
     async def tell(self, method: str) -> None:

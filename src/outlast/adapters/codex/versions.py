@@ -6,12 +6,14 @@ from typing import Final
 
 import msgspec
 
+from outlast import programs
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessMissing
 
 TESTED: Final = ("0.171.0",)
 """Versions that the whole suite has been run against, newest last."""
 
+_PROGRAMS: Final = "node_modules/@openai/codex-*/vendor/*/bin/codex"
 INSTALL: Final = "outlast install codex"
 _ABOUT: Final = "codex-package.json"
 _UNKNOWN: Final = "unknown"
@@ -42,7 +44,7 @@ def installed(program: Path | None = None) -> Installed:
     Raises:
         HarnessMissing: there is none.
     """
-    found = program
+    found = program or _native(programs.find("codex"))
     if found is None or not found.is_file():
         raise HarnessMissing(harness="Codex", install=INSTALL)
     return Installed(found, version_of(found))
@@ -55,3 +57,8 @@ def version_of(program: Path) -> str:
     except (OSError, msgspec.DecodeError):
         return _UNKNOWN
     return str(about.get("version") or _UNKNOWN)
+
+
+def _native(directory: Path) -> Path | None:
+    """The program itself within the npm package: the script of that name only starts it, by Node."""
+    return next(iter(sorted(directory.glob(_PROGRAMS))), None)
