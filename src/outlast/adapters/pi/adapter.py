@@ -1,0 +1,134 @@
+"""The Pi adapter (`outlast.adapter.Adapter`)."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outlast.adapter import Attempt, Resolved, TurnResult
+from outlast.adapters.pi import launch
+from outlast.adapters.pi.dialogue import PiDialogue, Welcome
+from outlast.adapters.pi.driver import Driver
+from outlast.adapters.pi.files import SessionFile
+from outlast.adapters.pi.policies import policy_of
+from outlast.adapters.pi.versions import installed
+from outlast.errors import BadSettings
+from outlast.records.kinds import Policy
+from outlast.recovery import Abilities
+from outlast.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Pi:
+    """Pi, unmodified, as the harness of an agent.
+
+    Args:
+        model: what it asks the provider for; empty: its own choice. A session records it when it is opened.
+        api: how it speaks with the provider: `anthropic-messages`, `openai-responses` or `openai-completions`.
+        flags: more flags for its command line, the same at every start.
+        options: more of its settings (`settings.json`).
+        program: another directory than that of `outlast install pi`, where npm has installed Pi and Node.
+        policies: replay policies by tool name or pattern, above the built-in table.
+    """
+
+    model: str = ""
+    api: str = "anthropic-messages"
+    flags: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    program: Path | None = None
+    policies: Mapping[str, Policy] = field(default_factory=dict[str, Policy])
+
+    @property
+    def name(self) -> str:
+        return "pi"
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities("all", waits=True)
+
+    def versions(self) -> Mapping[str, str]:
+        return {"pi": installed(self.program).version}
+
+    def settings(self) -> Mapping[str, Any]:
+        chosen: dict[str, Any] = {"api": self.api}
+        if self.model:
+            chosen["model"] = self.model
+        if self.flags:
+            chosen["flags"] = list(self.flags)
+        if self.options:
+            chosen["options"] = dict(self.options)
+        return chosen
+
+    def check(self) -> Sequence[str]:
+        warning = installed(self.program).warning
+        return [] if warning is None else [warning]
+
+    def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
+        tool = tools.get(name)
+        if tool is not None:
+            return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
+        return Resolved(name, "harness", policy_of(name, arguments, self.policies))
+
+    async def advance(self, attempt: Attempt) -> TurnResult:
+        """Carry the turn on.
+
+        Raises:
+            HarnessError: Pi cannot be started, or ended before its turn.
+        """
+        found, home = installed(self.program), attempt.places.home
+        api = _api(attempt)
+        uuid = launch.session_uuid(attempt.tenant, attempt.session)
+        shutil.rmtree(home / launch.CONFIG, ignore_errors=True)
+        file = SessionFile(attempt, uuid)
+        ready = await file.prepare()
+        local = _in_users_directory(attempt)
+        _link(home / launch.PACKAGE, found.package)
+        welcome = Welcome(launch.provider(api), list(attempt.tools.values()), ready.steers)
+        dialogue = PiDialogue(launch.APIS[api], welcome, ready.known, ready.walks)
+        async with attempt.gateway.admit(attempt, dialogue) as door:
+            started = launch.Launch(
+                node=found.node,
+                program=found.program,
+                session=uuid,
+                home=home,
+                door=door,
+                api=api,
+                model=str(attempt.settings.get("model", "")),
+                flags=[str(flag) for flag in attempt.settings.get("flags") or ()],
+                options=attempt.settings.get("options") or {},
+                tool_home=_users_home(os.environ) if local else None,
+            )
+            dialogue.config = launch.provider_config(started)
+            (home / launch.CONFIG / "settings.json").write_bytes(msgspec.json.encode(launch.settings(started)))
+            argv, env = launch.argv(started), launch.environment(started, os.environ)
+            async with attempt.processes.start(argv, env=env, cwd=attempt.places.cwd) as process:
+                return await Driver(attempt, file, process, dialogue).run(say_prompt=ready.say_prompt)
+
+
+def _api(attempt: Attempt) -> str:
+    api = str(attempt.settings.get("api") or "anthropic-messages")
+    if api not in launch.APIS:
+        reason = f"Pi speaks {', '.join(launch.APIS)}"
+        raise BadSettings(name="api", value=api, reason=reason, source="the session's settings")
+    return api
+
+
+def _in_users_directory(attempt: Attempt) -> bool:
+    """Whether the session works where a person works too, with the person's own tools and settings."""
+    opened = attempt.state.opened
+    return opened is not None and opened.workspace.get("kind") == "local"
+
+
+def _users_home(environ: Mapping[str, str]) -> Path | None:
+    home = environ.get("HOME")
+    return Path(home) if home else None
+
+
+def _link(link: Path, target: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)

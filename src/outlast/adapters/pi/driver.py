@@ -1,0 +1,122 @@
+"""One process of Pi, from its start to the end of the turn."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from outlast.adapter import Attempt, Process, TurnResult
+from outlast.adapters.pi import stream
+from outlast.adapters.pi.dialogue import PiDialogue
+from outlast.adapters.pi.ending import result_of
+from outlast.adapters.pi.files import SessionFile, plain
+from outlast.adapters.pi.launch import CONTINUE_COMMAND
+from outlast.errors import HarnessError
+
+START_S: Final = 60.0
+"""How long Pi may take from its start to its first request."""
+CLOSING_S: Final = 10.0
+"""How long Pi may take to end after the turn is over."""
+MIRROR_S: Final = 20.0
+"""How long a tool waits for the session file to be mirrored before it may run."""
+
+NOT_STARTED: Final = "This call may not run: the log does not say that it has begun in this attempt."
+NOT_MIRRORED: Final = "This call may not run: the session file did not reach the log in time."
+
+
+class Driver:
+    """Reads what the process says, and answers."""
+
+    def __init__(self, attempt: Attempt, file: SessionFile, process: Process, dialogue: PiDialogue) -> None:
+        self._attempt = attempt
+        self._dialogue = dialogue
+        self._file = file
+        self._process = process
+        self._last: stream.Answered | None = None
+        self._settled = False
+
+    async def run(self, *, say_prompt: bool) -> TurnResult:
+        """Carry the turn to its end."""
+        said = plain(self._attempt.prompt) if say_prompt else CONTINUE_COMMAND
+        await self._process.write(stream.prompt(said))
+        async with asyncio.TaskGroup() as tasks:
+            beside = [tasks.create_task(self._steer()), tasks.create_task(self._expect_a_request())]
+            try:
+                await self._read(tasks)
+            finally:
+                for task in beside:
+                    task.cancel()
+        if not self._settled or self._last is None:
+            how = await self._how_it_ended()
+            raise HarnessError(harness="Pi", reason=f"it {how} before its turn. {self._process.errors()}")
+        return result_of(self._last)
+
+    async def _how_it_ended(self) -> str:
+        """What has become of a process that says nothing more; one that lives on is killed with the attempt."""
+        try:
+            async with asyncio.timeout(CLOSING_S):
+                return f"ended with exit status {await self._process.wait()}"
+        except TimeoutError:
+            return "closed its output and did not end"
+
+    async def _read(self, tasks: asyncio.TaskGroup) -> None:
+        loop = asyncio.get_running_loop()
+        with suppress(TimeoutError):  # once the turn is over, a process that does not end is not waited for
+            async with asyncio.timeout(None) as closing:
+                async for line in self._process.lines():
+                    await self._take(stream.read(line), tasks)
+                    if self._settled and closing.when() is None:
+                        closing.reschedule(loop.time() + CLOSING_S)
+                        await self._process.close_stdin()
+
+    async def _take(self, event: stream.Event, tasks: asyncio.TaskGroup) -> None:
+        match event:
+            case stream.Asked():
+                tasks.create_task(self._answer(event))
+            case stream.Answered():
+                self._last = event
+                await self._file.mirror()
+            case stream.Wrote():
+                await self._file.mirror()
+            case stream.Settled():
+                self._dialogue.over = self._settled = True
+                await self._file.mirror()
+            case stream.Refused("prompt", why):
+                raise HarnessError(harness="Pi", reason=f"it does not take the prompt: {why[:500]}")
+            case stream.Broken(why):
+                raise HarnessError(harness="Pi", reason=f"an extension of it has failed: {why[:500]}")
+            case _:
+                pass
+
+    async def _answer(self, asked: stream.Asked) -> None:
+        """The second gate: a tool runs only if the log says that this attempt let it begin."""
+        refusal = await self._refusal(asked.call)
+        await self._process.write(stream.answer(asked, asked.call if refusal is None else refusal))
+
+    async def _refusal(self, call: str) -> str | None:
+        intent = self._attempt.calls.intent_of(call)
+        if intent is None:
+            return NOT_STARTED
+        state = self._attempt.turn.calls[intent.call]
+        if intent.runs_in != "worker" and not (state.open and state.started == self._attempt.fence):
+            return NOT_STARTED
+        try:
+            async with asyncio.timeout(MIRROR_S):
+                await self._file.mirror(durable=intent.policy != "safe")
+        except TimeoutError:
+            return NOT_MIRRORED
+        return None
+
+    async def _expect_a_request(self) -> None:
+        try:
+            async with asyncio.timeout(START_S):
+                await self._dialogue.heard.wait()
+        except TimeoutError:
+            reason = f"it has asked for nothing within {START_S:g} s. {self._process.errors()}"
+            raise HarnessError(harness="Pi", reason=reason) from None
+
+    async def _steer(self) -> None:
+        await self._dialogue.at_frontier.wait()
+        async for steer in self._attempt.steers.arrivals():
+            if self._settled:
+                return  # its input is closed; the steer becomes the next prompt
+            await self._process.write(stream.steer(plain(steer.text)))

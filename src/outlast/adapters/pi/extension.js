@@ -1,0 +1,178 @@
+// What outlast adds to Pi, loaded with `-e`: the gates before each tool, the application's tools, and a way to go on
+// with a turn without a word. docs/internals/pi.md says why each part is as it is.
+//
+// Everything here fails closed. What the gateway does not answer, or answers otherwise than expected, does not run.
+
+import { request } from "node:http";
+
+const HOOK_MS = 75_000; // the gateway answers within 60 s, if at all
+const GATE_MS = 90_000;
+const CONTINUE = "outlast.continue";
+const PROMPT = "outlast.prompt";
+const RPC_ACCEPT = "application/json, text/event-stream";
+const NO_DECISION = "This call did not run: outlast gave no decision.";
+
+const hooks = take("OUTLAST_HOOKS_URL");
+const toolsUrl = take("OUTLAST_TOOLS_URL");
+const token = take("OUTLAST_ATTEMPT_TOKEN");
+
+/** A variable that what Pi's shell starts must not inherit. */
+function take(name) {
+  const value = process.env[name] ?? "";
+  delete process.env[name];
+  return value;
+}
+
+/** Post JSON; the body of the answer, which must have status 200. `fetch` gives up on an answer that takes minutes. */
+function post(url, body, { timeoutMs = 0, signal } = {}) {
+  return new Promise((resolve, reject) => {
+    const headers = {
+      authorization: `Bearer ${token}`,
+      "content-type": "application/json",
+      accept: RPC_ACCEPT,
+    };
+    const sent = request(url, { method: "POST", headers, signal }, (answer) => {
+      const chunks = [];
+      answer.on("data", (chunk) => chunks.push(chunk));
+      answer.on("error", reject);
+      answer.on("aborted", () => reject(new Error("the answer was cut")));
+      answer.on("end", () => {
+        const text = Buffer.concat(chunks).toString("utf8");
+        if (answer.statusCode === 200) resolve({ text, type: answer.headers["content-type"] ?? "" });
+        else reject(new Error(`HTTP ${answer.statusCode}`));
+      });
+    });
+    if (timeoutMs) sent.setTimeout(timeoutMs, () => sent.destroy(new Error("no answer in time")));
+    sent.on("error", reject);
+    sent.end(JSON.stringify(body));
+  });
+}
+
+async function hook(event, payload) {
+  const { text } = await post(`${hooks}/${event}`, payload, { timeoutMs: HOOK_MS });
+  return JSON.parse(text);
+}
+
+/** The result of the one request in an answer of the Model Context Protocol, which may be a stream of events. */
+function rpcResult({ text, type }) {
+  const messages = type.startsWith("text/event-stream")
+    ? text
+        .split(/\r?\n\r?\n/)
+        .map((event) => event.split(/\r?\n/).filter((line) => line.startsWith("data:")))
+        .map((lines) => lines.map((line) => line.slice(5).trimStart()).join("\n"))
+        .filter((data) => data)
+        .map((data) => JSON.parse(data))
+    : [JSON.parse(text)];
+  const answer = messages.find((message) => message.id === 1);
+  if (!answer) throw new Error("outlast gave no result");
+  if (answer.error) throw new Error(answer.error.message);
+  return answer.result;
+}
+
+/** Run one of the application's tools in the worker, under Pi's own id of the call. */
+async function run(name, id, params, signal) {
+  const call = {
+    jsonrpc: "2.0",
+    id: 1,
+    method: "tools/call",
+    params: { name, arguments: params, _meta: { callId: id, progressToken: 1 } },
+  };
+  const result = rpcResult(await post(toolsUrl, call, { signal }));
+  const content = (result.content ?? []).map((part) =>
+    part.type === "image"
+      ? { type: "image", data: part.data, mimeType: part.mimeType }
+      : { type: "text", text: part.text ?? "" },
+  );
+  return { content, isError: result.isError === true };
+}
+
+const block = (reason) => ({ block: true, reason: reason || NO_DECISION });
+const isContinue = (message) => message.role === "custom" && message.customType === CONTINUE;
+
+export default async function outlast(pi) {
+  const told = await hook("hello", {});
+  if (told.outlast !== "welcome") throw new Error("outlast does not let this process in");
+  const ours = new Set(told.tools.map((tool) => tool.name));
+  const supplied = new Map(); // call id -> its end, as it is in the log or as the application's tool ended
+  let answers = 0;
+
+  pi.registerProvider(told.provider.name, { ...told.provider.config, apiKey: token });
+
+  for (const tool of told.tools) {
+    pi.registerTool({
+      name: tool.name,
+      label: tool.name,
+      description: tool.description,
+      parameters: tool.schema,
+      async execute(id, params, signal) {
+        const { content, isError } = await run(tool.name, id, params, signal);
+        if (isError) supplied.set(id, { content, isError });
+        return { content, details: {} };
+      },
+    });
+  }
+
+  pi.on("tool_call", async (event, ctx) => {
+    const id = event.toolCallId;
+    if (event.parentToolCallId) return block("This call did not run: only the model may call tools.");
+    let answer;
+    try {
+      answer = await hook("before", { call: id, name: event.toolName, input: event.input });
+    } catch (error) {
+      return block(`This call did not run: outlast could not be asked (${error.message}).`);
+    }
+    if (answer.run === id) {
+      const said = await ctx.ui.input(CONTINUE, id, { timeout: GATE_MS });
+      return said === id ? undefined : block(said);
+    }
+    if (answer.result) supplied.set(id, answer.result);
+    return block(answer.reason);
+  });
+
+  pi.on("tool_result", async (event) => {
+    if (ours.has(event.toolName)) return;
+    const { toolCallId: id, toolName: name, content, isError } = event;
+    try {
+      const answer = await hook("after", { call: id, name, content, isError });
+      if (answer.settled === id) return;
+    } catch {
+      // Nobody may go on with a result that the log does not have.
+    }
+    setTimeout(() => process.exit(70), 10_000);
+    await new Promise(() => {});
+  });
+
+  pi.on("message_end", async (event) => {
+    const message = event.message;
+    if (message.role === "toolResult") {
+      const known = supplied.get(message.toolCallId);
+      return known && { message: { ...message, content: known.content, isError: known.isError } };
+    }
+    if (message.role !== "assistant" || message.stopReason === "error" || message.stopReason === "aborted") return;
+    answers += 1;
+    for (const text of told.steers[String(answers)] ?? []) pi.sendUserMessage(text, { deliverAs: "steer" });
+  });
+
+  // A turn goes on with the prompt that it began with, whatever it has since made of the files that are in it.
+  pi.on("before_agent_start", async (event, ctx) => {
+    const options = event.systemPromptOptions;
+    const entries = ctx.sessionManager.getBranch();
+    const before = entries.findLast((entry) => entry.type === "custom" && entry.customType === PROMPT);
+    if (event.messageType === "custom") {
+      if (before) Object.assign(options, structuredClone(before.data));
+      return;
+    }
+    const data = { contextFiles: options.contextFiles, skills: options.skills };
+    if (JSON.stringify(data) !== JSON.stringify(before?.data)) pi.appendEntry(PROMPT, data);
+  });
+
+  pi.on("context_with_system", async (event) => {
+    const messages = event.messages.filter((message) => !isContinue(message));
+    return messages.length === event.messages.length ? undefined : { messages };
+  });
+
+  pi.registerCommand(CONTINUE, {
+    description: "Go on with the turn.",
+    handler: async () => pi.sendMessage({ customType: CONTINUE, content: "", display: false }, { triggerTurn: true }),
+  });
+}

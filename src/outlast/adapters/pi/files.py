@@ -1,0 +1,170 @@
+"""Pi's session file in one attempt: rebuilt from the mirror, cut to where Pi can go on, mirrored on."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from outlast.adapter import MAIN, Attempt, ToolResult
+from outlast.adapters.pi import session
+from outlast.adapters.pi.launch import session_path
+from outlast.adapters.pi.results import LOST, as_told
+from outlast.fold import CallState, TurnState
+from outlast.ids import stable_uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """How Pi is to be started."""
+
+    say_prompt: bool
+    """The prompt is said; else Pi goes on by itself."""
+    walks: int = 0
+    """Main requests in the log that Pi is going to make again."""
+    steers: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+    """What is to be said again behind the n-th answer to these."""
+    known: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    """How calls of Pi's own tools have ended, by call id."""
+
+
+class SessionFile:
+    """Pi's file of one session, in one attempt."""
+
+    def __init__(self, attempt: Attempt, uuid: str) -> None:
+        self._attempt = attempt
+        self._uuid = uuid
+        self._path = session_path(uuid)
+        self._lines: list[str] = []
+        self._count = 0
+        self._offset = 0
+        self._names = 0
+        self._lazy = False
+        self._order = asyncio.Lock()
+
+    @property
+    def file(self) -> Path:
+        """Where it is on this machine."""
+        return self._attempt.places.home / self._path
+
+    async def prepare(self) -> Ready:
+        """Bring the file to where Pi can go on. Every answer that is then in it is delivered."""
+        attempt = self._attempt
+        self._lines = list((await attempt.mirrored()).get(self._path, ()))
+        await self._replace(*session.without_continues(self._lines))
+        entries = session.parse(self._lines)
+        begins = session.turn_begins(entries, attempt.turn.input)
+        if begins is None:
+            await self._begin_turn()
+            there = session.Turn(begun=False)
+        else:
+            await self._replace(session.fit(entries, begins, len(attempt.turn.steers)))
+            there = session.found(session.parse(self._lines), begins)
+        ready = await self._go_on(there)
+        self._write()
+        return ready
+
+    async def _go_on(self, there: session.Turn) -> Ready:
+        """What Pi is going to ask again, and what it must be told meanwhile."""
+        turn = self._attempt.turn
+        asked = [c for c in turn.calls.values() if c.intent.kind == "model" and c.intent.lane == MAIN]
+        answered = [c for c in asked if c.outcome is not None and c.outcome.status == "ok"][: there.answers]
+        delivered = [call.intent.call for call in answered]
+        self._attempt.calls.delivered(delivered)
+        walked = [call.intent.call for call in asked if call.intent.call not in delivered]
+        steers: dict[int, list[str]] = {}
+        for steer in turn.steers[there.steers :]:
+            if steer.call in walked:
+                steers.setdefault(walked.index(steer.call), []).append(plain(steer.text))
+        for text in steers.pop(0, ()):
+            await self._append([self._entry(session.say_steer, text)])
+        known = await self._known(turn, delivered[-1] if delivered else 0)
+        return Ready(not there.begun, len(walked), steers, known)
+
+    async def _known(self, turn: TurnState, after: int) -> Mapping[str, ToolResult]:
+        """How the calls have ended that answers behind the call `after` have asked for."""
+        return {
+            call.intent.harness_id: await self._attempt.outcome(call.intent.call)
+            for call in turn.calls.values()
+            if call.intent.call > after and _ran_in_harness(call) and call.outcome is not None
+        }
+
+    async def _begin_turn(self) -> None:
+        """Nothing of this turn is in the file: close the turn before it."""
+        if not self._lines:
+            await self._append([session.header(self._uuid, str(self._attempt.places.cwd), self._now())])
+        cut = self._attempt.state.cut
+        entries = session.parse(self._lines)
+        begun = None if cut is None else session.turn_begins(entries, cut.input)
+        if cut is not None and begun is not None:
+            await self._replace(session.unsaid(entries, begun, len(cut.steers)))
+        for call in session.dangling(session.parse(self._lines)):
+            told = as_told(await self._end_of(call.id, cut))
+            await self._append([self._entry(session.say_result, call, told)])
+        entries = session.parse(self._lines)
+        name = self._name()
+        await self._append(
+            [session.begin_turn(entries, self._attempt.turn.input, id=name, at=self._now())]
+        )
+
+    async def _end_of(self, harness_id: str, cut: TurnState | None) -> ToolResult:
+        """How a call of the turn before this one ended."""
+        for call in cut.calls.values() if cut is not None else ():
+            if call.intent.harness_id == harness_id and call.outcome is not None:
+                return await self._attempt.outcome(call.intent.call)
+        return LOST
+
+    def _entry(self, make: Any, *said: object) -> str:
+        at_ms = round(self._attempt.clock.now() * 1000)
+        entries = session.parse(self._lines)
+        return make(entries, *said, id=self._name(), at=self._now(), at_ms=at_ms)
+
+    def _name(self) -> str:
+        self._names += 1
+        return stable_uuid(self._uuid, str(self._attempt.fence), str(self._names))
+
+    def _now(self) -> str:
+        at = datetime.fromtimestamp(self._attempt.clock.now(), UTC)
+        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    async def _append(self, lines: Sequence[str]) -> None:
+        await self._replace(len(self._lines), lines)
+
+    async def _replace(self, keep: int, lines: Sequence[str] = ()) -> None:
+        if keep < len(self._lines) or lines:
+            self._lines[keep:] = lines
+            await self._attempt.mirror(self._path, keep, lines)
+
+    def _write(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        data = "".join(f"{line}\n" for line in self._lines).encode()
+        self.file.write_bytes(data)
+        self._offset, self._count = len(data), len(self._lines)
+        self._lines = []
+
+    async def mirror(self, *, durable: bool = False) -> None:
+        """Record what Pi has appended since the last time."""
+        async with self._order:
+            lines = self._appended()
+            if lines or (durable and self._lazy):
+                self._lazy = not durable
+                self._count += len(lines)
+                await self._attempt.mirror(self._path, self._count - len(lines), lines, durable=durable)
+
+    def _appended(self) -> Sequence[str]:
+        """The whole lines that are new."""
+        with self.file.open("rb") as file:
+            file.seek(self._offset)
+            whole, end, _torn = file.read().rpartition(b"\n")
+        self._offset += len(whole) + len(end)
+        return whole.decode(errors="replace").split("\n") if end else ()
+
+
+def plain(text: str) -> str:
+    """What a person says, as words: what begins with a slash would be a command of Pi's own."""
+    return f" {text}" if text.lstrip().startswith("/") else text
+
+
+def _ran_in_harness(call: CallState) -> bool:
+    return call.intent.kind != "model" and call.intent.runs_in == "harness" and bool(call.intent.harness_id)

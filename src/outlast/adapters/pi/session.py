@@ -1,0 +1,221 @@
+"""Reading Pi's session file, and making it fit to go on from.
+
+Everything here is pure. A session file is a header and a list of entries, one JSON object a line; each entry names the
+one before it as its parent, and the last is where Pi goes on. The facts behind this, and the version that they were
+found on, are in `docs/internals/pi.md`.
+
+Pi can be started on any part of the file that ends where it would ask the model next: it asks what it asked then, and
+is given the same answer from the log. So a file is never completed. It is cut, back to where that holds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import msgspec
+
+from outlast.adapters.shapes import Json, as_object, as_objects
+
+TURN: Final = "outlast.turn"
+"""Type of the entry before everything of one turn."""
+CONTINUE: Final = "outlast.continue"
+"""Type of the message with which Pi is made to go on, and name of the command for it; no request holds it."""
+VERSION: Final = 3
+_FAILED: Final = frozenset({"error", "aborted"})
+
+
+@dataclass(frozen=True, slots=True)
+class Dangling:
+    """A tool call without a result."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What of a turn is in a session file."""
+
+    begun: bool
+    """The prompt is there."""
+    answers: int = 0
+    """Whole answers of the model."""
+    steers: int = 0
+    """What the user said after the prompt."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    users: int = 0
+    answers: int = 0
+    last: int = -1
+    """Where the last answer stands."""
+    failed: bool = False
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+    """Calls of the last answer without a result: id to name."""
+
+
+def parse(lines: Sequence[str]) -> list[Json]:
+    """The entries of `lines` up to the first that is none: a torn end, or what follows damage."""
+    entries: list[Json] = []
+    for line in lines:
+        try:
+            entry = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            break
+        if not isinstance(entry, dict):
+            break
+        entries.append(cast("Json", entry))
+    return entries
+
+
+def header(session: str, cwd: str, at: str) -> str:
+    """The first line of the file of `session`, a UUID; `at` is a time as `2026-11-29T16:25:32.135Z`."""
+    return _line({"type": "session", "version": VERSION, "id": session, "timestamp": at, "cwd": cwd})
+
+
+def turn_begins(entries: Sequence[Json], input_id: str) -> int | None:
+    """Where the turn of this prompt begins; None if nothing of it is in the file."""
+    return next(
+        (
+            at
+            for at, entry in enumerate(entries)
+            if entry.get("customType") == TURN and as_object(entry.get("data")).get("input") == input_id
+        ),
+        None,
+    )
+
+
+def begin_turn(entries: Sequence[Json], input_id: str, *, id: str, at: str) -> str:  # noqa: A002 - its name there
+    """The entry that begins the turn of a prompt, behind everything that is there."""
+    return _entry(entries, id, at, type="custom", customType=TURN, data={"input": input_id})
+
+
+def fit(entries: Sequence[Json], begins: int, steers: int) -> int:
+    """How many entries to keep so that Pi can go on with the turn.
+
+    Kept is everything up to the last answer of the model if each of its calls has a result, else everything before it:
+    Pi asks again and is served that answer, runs what may run, and is told the rest. What the user said behind that
+    and no request has carried is said again.
+
+    Args:
+        begins: where the turn begins.
+        steers: how many steers its requests have carried.
+    """
+    read = _Reading()
+    for at in range(begins + 1, len(entries)):
+        message = _message(entries[at])
+        if message.get("role") == "user":
+            if read.users > steers:
+                return at
+            read.users += 1
+        _take(read, at, message)
+    if read.last >= 0 and (read.failed or read.missing or not _calls(_message(entries[read.last]))):
+        return read.last
+    return len(entries)
+
+
+def unsaid(entries: Sequence[Json], begins: int, steers: int) -> int:
+    """How many entries to keep of a turn that was cut short: all but what the user said and no request has carried."""
+    users = 0
+    for at in range(begins + 1, len(entries)):
+        if _message(entries[at]).get("role") == "user":
+            if users > steers:
+                return at
+            users += 1
+    return len(entries)
+
+
+def found(entries: Sequence[Json], begins: int) -> Turn:
+    """What of the turn that begins there is in the file."""
+    read = _Reading()
+    for at in range(begins + 1, len(entries)):
+        message = _message(entries[at])
+        read.users += message.get("role") == "user"
+        _take(read, at, message)
+    return Turn(read.users > 0, read.answers, max(0, read.users - 1))
+
+
+def dangling(entries: Sequence[Json]) -> Sequence[Dangling]:
+    """The calls of the last answer that have no result."""
+    read = _Reading()
+    for at, entry in enumerate(entries):
+        _take(read, at, _message(entry))
+    return [Dangling(id, name) for id, name in read.missing.items()]
+
+
+def say_result(
+    entries: Sequence[Json], call: Dangling, told: Mapping[str, Any], *, id: str, at: str, at_ms: int  # noqa: A002
+) -> str:
+    """The entry that gives a dangling call its result, behind everything that is there."""
+    message = {
+        "role": "toolResult", "toolCallId": call.id, "toolName": call.name, **told, "timestamp": at_ms,
+    }  # fmt: skip
+    return _entry(entries, id, at, type="message", message=message)
+
+
+def say_steer(entries: Sequence[Json], text: str, *, id: str, at: str, at_ms: int) -> str:  # noqa: A002
+    """The entry of what the user said while the turn ran, behind everything that is there."""
+    message = {"role": "user", "content": [{"type": "text", "text": text}], "timestamp": at_ms}
+    return _entry(entries, id, at, type="message", message=message)
+
+
+def without_continues(lines: Sequence[str]) -> tuple[int, Sequence[str]]:
+    """The lines without what made Pi go on in earlier attempts: how many stay as they are, and those behind them.
+
+    No request holds it, but a summary would.
+    """
+    entries = parse(lines)
+    first = next((at for at, entry in enumerate(entries) if _is_continue(entry)), None)
+    if first is None:
+        return len(lines), ()
+    parents: dict[str, object] = {}
+    kept: list[str] = []
+    for entry in entries[first:]:
+        parent = entry.get("parentId")
+        while isinstance(parent, str) and parent in parents:
+            parent = parents[parent]
+        if _is_continue(entry):
+            parents[str(entry.get("id"))] = parent
+        else:
+            kept.append(_line({**entry, "parentId": parent}))
+    return first, kept
+
+
+def _take(read: _Reading, at: int, message: Json) -> None:
+    match message.get("role"):
+        case "assistant":
+            read.last = at
+            read.failed = message.get("stopReason") in _FAILED
+            read.answers += not read.failed
+            read.missing = {} if read.failed else _calls(message)
+        case "toolResult":
+            read.missing.pop(str(message.get("toolCallId")), None)
+        case _:
+            pass
+
+
+def _calls(message: Json) -> dict[str, str]:
+    return {
+        str(block.get("id")): str(block.get("name"))
+        for block in as_objects(message.get("content"))
+        if block.get("type") == "toolCall"
+    }
+
+
+def _message(entry: Json) -> Json:
+    return as_object(entry.get("message")) if entry.get("type") == "message" else {}
+
+
+def _is_continue(entry: Json) -> bool:
+    return entry.get("type") == "custom_message" and entry.get("customType") == CONTINUE
+
+
+def _entry(entries: Sequence[Json], id: str, at: str, **fields: object) -> str:  # noqa: A002
+    parent = entries[-1].get("id") if len(entries) > 1 else None
+    kind = fields.pop("type")
+    return _line({"type": kind, "id": id, "parentId": parent, "timestamp": at, **fields})
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,112 @@
+"""What Pi says on its standard output in RPC mode, and what it is told on its standard input (`docs/rpc.md` of Pi)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from outlast.adapters.shapes import Json, as_object, as_objects
+
+_PIECES: Final = (b'{"type":"message_update"', b'{"type":"tool_execution_update"')
+"""Each carries everything so far; the gateway shows the text of an answer."""
+_WRITTEN: Final = frozenset({"message_end", "turn_end", "compaction_end", "agent_end"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A command was not taken."""
+
+    command: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The extension asks whether a call may run."""
+
+    request: str
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The model's answer has ended, well or not."""
+
+    stop: str
+    text: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrote:
+    """The session file has grown, or may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Pi does nothing more by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An extension has failed."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Anything else."""
+
+
+Event: TypeAlias = Refused | Asked | Answered | Wrote | Settled | Broken | Other
+
+
+def read(line: bytes) -> Event:  # noqa: PLR0911 - one for each kind
+    """What a line says."""
+    if line.startswith(_PIECES):
+        return Other()
+    try:
+        said = as_object(msgspec.json.decode(line))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Other()
+    kind = said.get("type")
+    match kind:
+        case "response" if said.get("success") is False:
+            return Refused(str(said.get("command", "")), str(said.get("error", "")))
+        case "extension_ui_request" if said.get("method") == "input":
+            return Asked(str(said.get("id", "")), str(said.get("placeholder", "")))
+        case "extension_error":
+            return Broken(str(said.get("error", "")))
+        case "message_end" if as_object(said.get("message")).get("role") == "assistant":
+            return _answered(as_object(said["message"]))
+        case "agent_settled":
+            return Settled()
+        case _:
+            return Wrote() if kind in _WRITTEN else Other()
+
+
+def _answered(message: Json) -> Answered:
+    blocks = as_objects(message.get("content"))
+    text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+    return Answered(str(message.get("stopReason", "")), text, str(message.get("errorMessage") or ""))
+
+
+def prompt(text: str) -> bytes:
+    """Begin a turn, or give a command of an extension."""
+    return _line({"id": "prompt", "type": "prompt", "message": text})
+
+
+def steer(text: str) -> bytes:
+    """Say something while the turn runs: the next request carries it."""
+    return _line({"type": "steer", "message": text})
+
+
+def answer(asked: Asked, text: str) -> bytes:
+    """Answer the extension."""
+    return _line({"type": "extension_ui_response", "id": asked.request, "value": text})
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode(value) + b"\n"

@@ -1,0 +1,64 @@
+"""Which Pi is here, and whether recovery has been tried with it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from outlast.errors import HarnessMissing
+
+TESTED: Final = ("1.6.0",)
+"""Versions that the whole suite has been run against, newest last."""
+NODE: Final = "22.19"
+"""The oldest Node that it runs on. npm on an older one installs an older Pi, without a word."""
+
+_PACKAGE: Final = "node_modules/@earendil-works/pi-coding-agent"
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A Pi on this machine."""
+
+    package: Path
+    """The directory of its npm package."""
+    node: Path
+    version: str
+    """`unknown` if its package does not tell."""
+
+    @property
+    def program(self) -> Path:
+        """The script that Node runs."""
+        return self.package / "dist" / "bundle" / "cli.js"
+
+    @property
+    def warning(self) -> str | None:
+        """What to tell the user of this version; None if it is a tested one."""
+        if self.version in TESTED:
+            return None
+        return (
+            f"Pi {self.version} has not been tested with outlast (tested: {', '.join(TESTED)}). Recovery leans on "
+            "events and records that differ between versions; `outlast install pi` brings a tested one."
+        )
+
+
+def installed(directory: Path | None = None) -> Installed:
+    """The Pi to run: of the directory `directory`, where npm has installed it, else the one of `outlast install pi`.
+
+    Raises:
+        HarnessMissing: there is none.
+    """
+    if directory is None or not (directory / _PACKAGE).is_dir():
+        raise HarnessMissing(harness="Pi", install="outlast install pi")
+    package = directory / _PACKAGE
+    return Installed(package, directory / "node_modules" / "node" / "bin" / "node", version_of(package))
+
+
+def version_of(package: Path) -> str:
+    """The version that the npm package in this directory names."""
+    try:
+        said = msgspec.json.decode((package / "package.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return _UNKNOWN
+    return str(said.get("version", _UNKNOWN)) if isinstance(said, dict) else _UNKNOWN
