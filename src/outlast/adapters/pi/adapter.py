@@ -88,7 +88,9 @@ class Pi:
         local = _in_users_directory(attempt)
         _link(home / launch.PACKAGE, found.package)
         welcome = Welcome(launch.provider(api), list(attempt.tools.values()), ready.steers)
-        dialogue = PiDialogue(launch.APIS[api], welcome, ready.known, ready.walks)
+        dialogue = PiDialogue(
+            launch.APIS[api], welcome, known=ready.known, walks=ready.walks, record=file.mirror
+        )
         async with attempt.gateway.admit(attempt, dialogue) as door:
             started = launch.Launch(
                 node=found.node,
@@ -103,7 +105,9 @@ class Pi:
                 tool_home=_users_home(os.environ) if local else None,
             )
             dialogue.config = launch.provider_config(started)
-            (home / launch.CONFIG / "settings.json").write_bytes(msgspec.json.encode(launch.settings(started)))
+            (home / launch.CONFIG / "settings.json").write_bytes(
+                msgspec.json.encode(launch.settings(started))
+            )
             argv, env = launch.argv(started), launch.environment(started, os.environ)
             async with attempt.processes.start(argv, env=env, cwd=attempt.places.cwd) as process:
                 return await Driver(attempt, file, process, dialogue).run(say_prompt=ready.say_prompt)

@@ -1,7 +1,7 @@
 """How Pi speaks: its lanes, and what its extension asks and is told (`outlast.adapter.Dialogue`)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,12 +33,22 @@ class PiDialogue:
         welcome: for the extension's hello.
         known: how calls of Pi's own tools ended, as far as the log knows, by call id.
         walks: main requests that are in the log and that Pi is going to make again.
+        record: mirrors what Pi has written.
     """
 
     greets: bool = True
 
-    def __init__(self, dialect: str, welcome: Welcome, known: Mapping[str, ToolResult], walks: int) -> None:
+    def __init__(
+        self,
+        dialect: str,
+        welcome: Welcome,
+        *,
+        known: Mapping[str, ToolResult],
+        walks: int,
+        record: Callable[[], Awaitable[None]],
+    ) -> None:
         self.dialect = dialect
+        self._record = record
         self._welcome = welcome
         self._known = known
         self._tools = frozenset(tool.name for tool in welcome.tools)
@@ -76,6 +86,12 @@ class PiDialogue:
         missing = sorted(self._tools - offered)
         return f"the tools {', '.join(missing)} are missing from the request" if missing else None
 
+    async def recorded(self) -> None:
+        await self._record()
+
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
+        return ""  # the extension says it
+
     def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk:
         call, name = str(payload.get("call", "")), str(payload.get("name", ""))
         match event:
@@ -86,9 +102,7 @@ class PiDialogue:
                 return HookAsk("before", call, name, as_object(payload.get("input")))
             case "after":
                 failed = payload.get("isError") is not False
-                return HookAsk(
-                    "after", call, name, result=result_of(payload.get("content"), is_error=failed)
-                )
+                return HookAsk("after", call, name, result=result_of(payload.get("content"), is_error=failed))
             case _:
                 return HookAsk("other")
 

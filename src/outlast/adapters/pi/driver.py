@@ -16,11 +16,8 @@ START_S: Final = 60.0
 """How long Pi may take from its start to its first request."""
 CLOSING_S: Final = 10.0
 """How long Pi may take to end after the turn is over."""
-MIRROR_S: Final = 20.0
-"""How long a tool waits for the session file to be mirrored before it may run."""
 
 NOT_STARTED: Final = "This call may not run: the log does not say that it has begun in this attempt."
-NOT_MIRRORED: Final = "This call may not run: the session file did not reach the log in time."
 
 
 class Driver:
@@ -74,9 +71,6 @@ class Driver:
                 tasks.create_task(self._answer(event))
             case stream.Answered():
                 self._last = event
-                await self._file.mirror()
-            case stream.Wrote():
-                await self._file.mirror()
             case stream.Settled():
                 self._dialogue.over = self._settled = True
                 await self._file.mirror()
@@ -88,22 +82,17 @@ class Driver:
                 pass
 
     async def _answer(self, asked: stream.Asked) -> None:
-        """The second gate: a tool runs only if the log says that this attempt let it begin."""
-        refusal = await self._refusal(asked.call)
+        """The third gate: a tool runs only if the log says that this attempt let it begin."""
+        refusal = self._refusal(asked.call)
         await self._process.write(stream.answer(asked, asked.call if refusal is None else refusal))
 
-    async def _refusal(self, call: str) -> str | None:
+    def _refusal(self, call: str) -> str | None:
         intent = self._attempt.calls.intent_of(call)
         if intent is None:
             return NOT_STARTED
         state = self._attempt.turn.calls[intent.call]
         if intent.runs_in != "worker" and not (state.open and state.started == self._attempt.fence):
             return NOT_STARTED
-        try:
-            async with asyncio.timeout(MIRROR_S):
-                await self._file.mirror(durable=intent.policy != "safe")
-        except TimeoutError:
-            return NOT_MIRRORED
         return None
 
     async def _expect_a_request(self) -> None:

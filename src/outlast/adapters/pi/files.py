@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.pi import session
 from outlast.adapters.pi.launch import session_path
 from outlast.adapters.pi.results import LOST, as_told
+from outlast.adapters.shapes import Json
 from outlast.fold import CallState, TurnState
 from outlast.ids import stable_uuid
 
@@ -40,7 +39,6 @@ class SessionFile:
         self._count = 0
         self._offset = 0
         self._names = 0
-        self._lazy = False
         self._order = asyncio.Lock()
 
     @property
@@ -53,14 +51,14 @@ class SessionFile:
         attempt = self._attempt
         self._lines = list((await attempt.mirrored()).get(self._path, ()))
         await self._replace(*session.without_continues(self._lines))
-        entries = session.parse(self._lines)
+        entries = self._entries()
         begins = session.turn_begins(entries, attempt.turn.input)
         if begins is None:
             await self._begin_turn()
             there = session.Turn(begun=False)
         else:
             await self._replace(session.fit(entries, begins, len(attempt.turn.steers)))
-            there = session.found(session.parse(self._lines), begins)
+            there = session.found(self._entries(), begins)
         ready = await self._go_on(there)
         self._write()
         return ready
@@ -78,7 +76,7 @@ class SessionFile:
             if steer.call in walked:
                 steers.setdefault(walked.index(steer.call), []).append(plain(steer.text))
         for text in steers.pop(0, ()):
-            await self._append([self._entry(session.say_steer, text)])
+            await self._append(session.say_steer(self._entries(), text, self._pen()))
         known = await self._known(turn, delivered[-1] if delivered else 0)
         return Ready(not there.begun, len(walked), steers, known)
 
@@ -93,20 +91,17 @@ class SessionFile:
     async def _begin_turn(self) -> None:
         """Nothing of this turn is in the file: close the turn before it."""
         if not self._lines:
-            await self._append([session.header(self._uuid, str(self._attempt.places.cwd), self._now())])
+            pen = session.Pen(self._uuid, self._pen().at_ms)
+            await self._append(session.header(str(self._attempt.places.cwd), pen))
         cut = self._attempt.state.cut
-        entries = session.parse(self._lines)
+        entries = self._entries()
         begun = None if cut is None else session.turn_begins(entries, cut.input)
         if cut is not None and begun is not None:
             await self._replace(session.unsaid(entries, begun, len(cut.steers)))
-        for call in session.dangling(session.parse(self._lines)):
+        for call in session.dangling(self._entries()):
             told = as_told(await self._end_of(call.id, cut))
-            await self._append([self._entry(session.say_result, call, told)])
-        entries = session.parse(self._lines)
-        name = self._name()
-        await self._append(
-            [session.begin_turn(entries, self._attempt.turn.input, id=name, at=self._now())]
-        )
+            await self._append(session.say_result(self._entries(), call, told, self._pen()))
+        await self._append(session.begin_turn(self._entries(), self._attempt.turn.input, self._pen()))
 
     async def _end_of(self, harness_id: str, cut: TurnState | None) -> ToolResult:
         """How a call of the turn before this one ended."""
@@ -115,21 +110,16 @@ class SessionFile:
                 return await self._attempt.outcome(call.intent.call)
         return LOST
 
-    def _entry(self, make: Any, *said: object) -> str:
-        at_ms = round(self._attempt.clock.now() * 1000)
-        entries = session.parse(self._lines)
-        return make(entries, *said, id=self._name(), at=self._now(), at_ms=at_ms)
+    def _entries(self) -> Sequence[Json]:
+        return session.parse(self._lines)
 
-    def _name(self) -> str:
+    def _pen(self) -> session.Pen:
         self._names += 1
-        return stable_uuid(self._uuid, str(self._attempt.fence), str(self._names))
+        name = stable_uuid(self._uuid, str(self._attempt.fence), str(self._names))
+        return session.Pen(name, round(self._attempt.clock.now() * 1000))
 
-    def _now(self) -> str:
-        at = datetime.fromtimestamp(self._attempt.clock.now(), UTC)
-        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-    async def _append(self, lines: Sequence[str]) -> None:
-        await self._replace(len(self._lines), lines)
+    async def _append(self, line: str) -> None:
+        await self._replace(len(self._lines), [line])
 
     async def _replace(self, keep: int, lines: Sequence[str] = ()) -> None:
         if keep < len(self._lines) or lines:
@@ -143,14 +133,13 @@ class SessionFile:
         self._offset, self._count = len(data), len(self._lines)
         self._lines = []
 
-    async def mirror(self, *, durable: bool = False) -> None:
-        """Record what Pi has appended since the last time."""
+    async def mirror(self) -> None:
+        """Record what Pi has appended since the last time: in the log before whatever is written after this."""
         async with self._order:
             lines = self._appended()
-            if lines or (durable and self._lazy):
-                self._lazy = not durable
-                self._count += len(lines)
-                await self._attempt.mirror(self._path, self._count - len(lines), lines, durable=durable)
+            if lines:
+                position, self._count = self._count, self._count + len(lines)
+                await self._attempt.mirror(self._path, position, lines)
 
     def _appended(self) -> Sequence[str]:
         """The whole lines that are new."""

@@ -1,6 +1,6 @@
 """How a tool call of Pi ended: as Pi says it, as the log keeps it, and as Pi is told it again."""
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from outlast.adapter import ToolResult
 from outlast.adapters.shapes import Json, as_list, as_object
@@ -27,7 +27,8 @@ def content_of(result: ToolResult) -> list[Any]:
     blocks = as_list(result.value)
     if isinstance(result.value, list) and all(as_object(block).get("type") for block in blocks):
         return blocks
-    return [{"type": "text", "text": result_text(result.value)}]
+    text = result_text(cast("object", result.value))
+    return [{"type": "text", "text": text}]
 
 
 def as_told(result: ToolResult) -> Json:

@@ -10,6 +10,7 @@ is given the same answer from the log. So a file is never completed. It is cut, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 import msgspec
@@ -30,6 +31,21 @@ class Dangling:
 
     id: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """What one new entry is written with."""
+
+    id: str
+    at_ms: int
+    """Unix time in milliseconds."""
+
+    @property
+    def at(self) -> str:
+        """The time as a session file has it, `2026-11-29T16:25:32.135Z`."""
+        time = datetime.fromtimestamp(self.at_ms / 1000, UTC)
+        return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +85,9 @@ def parse(lines: Sequence[str]) -> list[Json]:
     return entries
 
 
-def header(session: str, cwd: str, at: str) -> str:
-    """The first line of the file of `session`, a UUID; `at` is a time as `2026-11-29T16:25:32.135Z`."""
-    return _line({"type": "session", "version": VERSION, "id": session, "timestamp": at, "cwd": cwd})
+def header(cwd: str, pen: Pen) -> str:
+    """The first line of the file of a session, whose UUID is the pen's."""
+    return _line({"type": "session", "version": VERSION, "id": pen.id, "timestamp": pen.at, "cwd": cwd})
 
 
 def turn_begins(entries: Sequence[Json], input_id: str) -> int | None:
@@ -86,9 +102,9 @@ def turn_begins(entries: Sequence[Json], input_id: str) -> int | None:
     )
 
 
-def begin_turn(entries: Sequence[Json], input_id: str, *, id: str, at: str) -> str:  # noqa: A002 - its name there
+def begin_turn(entries: Sequence[Json], input_id: str, pen: Pen) -> str:
     """The entry that begins the turn of a prompt, behind everything that is there."""
-    return _entry(entries, id, at, type="custom", customType=TURN, data={"input": input_id})
+    return _entry(entries, pen, {"type": "custom", "customType": TURN, "data": {"input": input_id}})
 
 
 def fit(entries: Sequence[Json], begins: int, steers: int) -> int:
@@ -141,23 +157,19 @@ def dangling(entries: Sequence[Json]) -> Sequence[Dangling]:
     read = _Reading()
     for at, entry in enumerate(entries):
         _take(read, at, _message(entry))
-    return [Dangling(id, name) for id, name in read.missing.items()]
+    return [Dangling(call, name) for call, name in read.missing.items()]
 
 
-def say_result(
-    entries: Sequence[Json], call: Dangling, told: Mapping[str, Any], *, id: str, at: str, at_ms: int  # noqa: A002
-) -> str:
+def say_result(entries: Sequence[Json], call: Dangling, told: Mapping[str, Any], pen: Pen) -> str:
     """The entry that gives a dangling call its result, behind everything that is there."""
-    message = {
-        "role": "toolResult", "toolCallId": call.id, "toolName": call.name, **told, "timestamp": at_ms,
-    }  # fmt: skip
-    return _entry(entries, id, at, type="message", message=message)
+    message = {"role": "toolResult", "toolCallId": call.id, "toolName": call.name, **told}
+    return _entry(entries, pen, {"type": "message", "message": {**message, "timestamp": pen.at_ms}})
 
 
-def say_steer(entries: Sequence[Json], text: str, *, id: str, at: str, at_ms: int) -> str:  # noqa: A002
+def say_steer(entries: Sequence[Json], text: str, pen: Pen) -> str:
     """The entry of what the user said while the turn ran, behind everything that is there."""
-    message = {"role": "user", "content": [{"type": "text", "text": text}], "timestamp": at_ms}
-    return _entry(entries, id, at, type="message", message=message)
+    message = {"role": "user", "content": [{"type": "text", "text": text}], "timestamp": pen.at_ms}
+    return _entry(entries, pen, {"type": "message", "message": message})
 
 
 def without_continues(lines: Sequence[str]) -> tuple[int, Sequence[str]]:
@@ -211,10 +223,9 @@ def _is_continue(entry: Json) -> bool:
     return entry.get("type") == "custom_message" and entry.get("customType") == CONTINUE
 
 
-def _entry(entries: Sequence[Json], id: str, at: str, **fields: object) -> str:  # noqa: A002
+def _entry(entries: Sequence[Json], pen: Pen, said: Mapping[str, Any]) -> str:
     parent = entries[-1].get("id") if len(entries) > 1 else None
-    kind = fields.pop("type")
-    return _line({"type": kind, "id": id, "parentId": parent, "timestamp": at, **fields})
+    return _line({"type": said["type"], "id": pen.id, "parentId": parent, "timestamp": pen.at, **said})
 
 
 def _line(value: Mapping[str, Any]) -> str:

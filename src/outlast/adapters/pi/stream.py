@@ -10,7 +10,6 @@ from outlast.adapters.shapes import Json, as_object, as_objects
 
 _PIECES: Final = (b'{"type":"message_update"', b'{"type":"tool_execution_update"')
 """Each carries everything so far; the gateway shows the text of an answer."""
-_WRITTEN: Final = frozenset({"message_end", "turn_end", "compaction_end", "agent_end"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +38,6 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrote:
-    """The session file has grown, or may have."""
-
-
-@dataclass(frozen=True, slots=True)
 class Settled:
     """Pi does nothing more by itself."""
 
@@ -60,10 +54,10 @@ class Other:
     """Anything else."""
 
 
-Event: TypeAlias = Refused | Asked | Answered | Wrote | Settled | Broken | Other
+Event: TypeAlias = Refused | Asked | Answered | Settled | Broken | Other
 
 
-def read(line: bytes) -> Event:  # noqa: PLR0911 - one for each kind
+def read(line: bytes) -> Event:
     """What a line says."""
     if line.startswith(_PIECES):
         return Other()
@@ -71,8 +65,7 @@ def read(line: bytes) -> Event:  # noqa: PLR0911 - one for each kind
         said = as_object(msgspec.json.decode(line))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Other()
-    kind = said.get("type")
-    match kind:
+    match said.get("type"):
         case "response" if said.get("success") is False:
             return Refused(str(said.get("command", "")), str(said.get("error", "")))
         case "extension_ui_request" if said.get("method") == "input":
@@ -84,7 +77,7 @@ def read(line: bytes) -> Event:  # noqa: PLR0911 - one for each kind
         case "agent_settled":
             return Settled()
         case _:
-            return Wrote() if kind in _WRITTEN else Other()
+            return Other()
 
 
 def _answered(message: Json) -> Answered:

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessMissing
 
 TESTED: Final = ("1.6.0",)
@@ -58,7 +59,7 @@ def installed(directory: Path | None = None) -> Installed:
 def version_of(package: Path) -> str:
     """The version that the npm package in this directory names."""
     try:
-        said = msgspec.json.decode((package / "package.json").read_bytes())
+        said = as_object(msgspec.json.decode((package / "package.json").read_bytes()))
     except (OSError, msgspec.DecodeError):
         return _UNKNOWN
-    return str(said.get("version", _UNKNOWN)) if isinstance(said, dict) else _UNKNOWN
+    return str(said.get("version", _UNKNOWN))
