@@ -31,7 +31,7 @@ class Pi:
         api: how it speaks with the provider: `anthropic-messages`, `openai-responses` or `openai-completions`.
         flags: more flags for its command line, the same at every start.
         options: more of its settings (`settings.json`).
-        program: another directory than that of `outlast install pi`, where npm has installed Pi and Node.
+        program: another directory than that of `outlast install pi`, where npm has installed Pi.
         policies: replay policies by tool name or pattern, above the built-in table.
     """
 

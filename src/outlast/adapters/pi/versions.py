@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from outlast import programs
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessMissing
 
@@ -45,15 +46,15 @@ class Installed:
 
 
 def installed(directory: Path | None = None) -> Installed:
-    """The Pi to run: of the directory `directory`, where npm has installed it, else the one of `outlast install pi`.
+    """The Pi to run: the one that npm has put into `directory`, else the one of `outlast install pi`.
 
     Raises:
-        HarnessMissing: there is none.
+        HarnessMissing: there is none, or no Node that runs it.
     """
-    if directory is None or not (directory / _PACKAGE).is_dir():
-        raise HarnessMissing(harness="Pi", install="outlast install pi")
-    package = directory / _PACKAGE
-    return Installed(package, directory / "node_modules" / "node" / "bin" / "node", version_of(package))
+    package = (directory or programs.find("pi")) / _PACKAGE
+    if not package.is_dir():
+        raise HarnessMissing(harness="Pi", install=programs.how_to_install("pi"))
+    return Installed(package, programs.node(NODE), version_of(package))
 
 
 def version_of(package: Path) -> str:
