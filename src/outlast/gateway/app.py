@@ -18,6 +18,7 @@ from outlast.gateway.doors import NOT_OPEN, Doors, OpenDoor
 from outlast.gateway.hooks import Hooks, generic_deny
 from outlast.gateway.journal import Journal
 from outlast.gateway.limits import Limits
+from outlast.gateway.openai_chat import OpenAIChat
 from outlast.gateway.openai_responses import OpenAIResponses
 from outlast.gateway.passage import Passage
 from outlast.gateway.refusals import error
@@ -186,13 +187,14 @@ async def open_gateway(
         host: the address to listen on.
         unix: path of a unix socket to listen on besides, readable for this user only.
         limits: how long to wait and how much to take; the defaults fit a worker.
-        dialects: what harnesses may speak; by default Anthropic's Messages and OpenAI's Responses.
+        dialects: what harnesses may speak; by default Anthropic's Messages, OpenAI's Responses and Chat
+            Completions.
 
     Raises:
         OSError: it cannot listen there.
     """
     limits = limits or Limits()
-    dialects = dialects or [AnthropicMessages(), OpenAIResponses()]
+    dialects = dialects or [AnthropicMessages(), OpenAIResponses(), OpenAIChat()]
     async with open_line(limits) as line:
         doors: Doors[_Guest] = Doors()
         strangers = Strangers(limits.strangers, limits.stranger_s)
