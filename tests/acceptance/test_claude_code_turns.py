@@ -8,8 +8,8 @@ import pytest
 
 from outlast.adapters.claude_code.results import in_messages
 from outlast.gate import Point
-from outlast.records import CallOutcome, SteerTaken, TurnParked
-from outlast.testing.adapter_contract.shop import effect_command, picture, release
+from outlast.records import CallOutcome, TurnParked
+from outlast.testing.adapter_contract.shop import effect_command, picture
 from outlast.testing.adapter_contract.stage import Stage, ended, prompt, says, seen, until
 from outlast.testing.faults import Spot
 from outlast.testing.models import Step
@@ -18,12 +18,6 @@ from tests.harnesses.claude_code import stage_of as staged
 
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(180)]
 full = pytest.mark.full
-
-
-def transcript(stage: Stage) -> str:
-    """What Claude Code has written so far."""
-    (file,) = stage.home("s").glob(".claude/projects/*/*.jsonl")
-    return file.read_text()
 
 
 @pytest.mark.harness(turns=2)
@@ -62,28 +56,6 @@ async def test_a_turn_with_tools_of_every_policy_ends_done_and_another_worker_ta
         assert (stage.shop / "home.txt").read_text() == str(tmp_path / "user"), "tools have the user's HOME"
         frames = [{**msgspec.json.decode(body), "messages": 0, "metadata": 0} for body in bodies]
         assert all(frame == frames[0] for frame in frames), "the provider's cache of the prompt holds"
-
-
-async def test_a_steer_is_carried_by_the_next_request_and_consumed_by_its_commit(tmp_path: Path) -> None:
-    script = {
-        "go": [Step(text="I work.", tools=(use("look", mark="a", until="steered"),)), *says("As you say.")]
-    }
-    async with staged(tmp_path, script) as stage:
-        turn = await stage.send(prompt("go"))
-        async with stage.worker():
-            await until(lambda: stage.effects().count("a") == 1)
-            steer = await (await stage.session()).steer("Use the blue one instead.")
-            await until(lambda: "blue one" in transcript(stage))
-            release("steered")
-            assert str(await ended(turn)) == "As you say."
-        (taken,) = await stage.of_kind(SteerTaken)
-        assert (taken.input, taken.text) == (steer, "Use the blue one instead.")
-        found = await stage.world.find_input("s", steer)
-        assert found is not None
-        assert found.consumed_by is not None
-        last = stage.models.find_body(stage.requests()[-1].n) or b""
-        assert last.count(b"Use the blue one instead.") == 1
-        await stage.kept()
 
 
 @full
@@ -126,46 +98,14 @@ async def ended_all(stage: Stage) -> None:
                 return
 
 
-@pytest.mark.harness(turns=2)
-async def test_a_cancelled_turn_ends_its_tool_and_the_next_turn_finds_a_sound_conversation(
-    tmp_path: Path,
-) -> None:
-    script = {
-        "long": [Step(text="This takes a while.", tools=(bash(effect_command("s", "a", "; sleep 600")),))],
-        "next": says("I am here again."),
-    }
-    async with staged(tmp_path, script) as stage:
-        turn = await stage.send(prompt("long"))
-        async with stage.worker():
-            await until(lambda: stage.effects().count("a") == 1)
-            await turn.cancel("no longer wanted")
-            assert (await ended(turn)).status == "cancelled"
-            assert str(await ended(await stage.send(prompt("next")))) == "I am here again."
-        assert stage.steps() == [0, 0]
-        await stage.kept()
-
-
-async def test_a_provider_that_fails_three_times_and_then_works_costs_nothing_but_time(
-    tmp_path: Path,
-) -> None:
-    script = {"go": [Step(text="Here I am.", status=529, times=3)]}
-    async with staged(tmp_path, script) as stage:
-        assert str(await stage.finish(await stage.send(prompt("go")))) == "Here I am."
-        assert [one.outcome for one in stage.requests()] == ["error", "error", "error", "completed"]
-        await stage.kept(lost_answers=3)
-
-
-@pytest.mark.parametrize(("status", "word"), [(401, "authenticat"), pytest.param(400, "says so", marks=full)])
-async def test_an_error_that_does_not_pass_ends_the_turn_with_the_provider_s_words(
-    tmp_path: Path, status: int, word: str
-) -> None:
-    script = {"go": [Step(text="Never said.", status=status, times="always")]}
+async def test_a_credential_that_is_refused_ends_the_turn_with_the_provider_s_words(tmp_path: Path) -> None:
+    script = {"go": [Step(text="Never said.", status=401, times="always")]}
     async with staged(tmp_path, script) as stage:
         outcome = await stage.finish(await stage.send(prompt("go")))
         assert outcome.status == "failed"
-        assert word in outcome.error
-        # On a 401 Claude Code asks its key helper again, and the provider with it.
-        assert len(stage.requests()) <= (3 if status == 401 else 1)
+        assert "authenticat" in outcome.error
+        # Claude Code asks its key helper again, and the provider with it.
+        assert len(stage.requests()) <= 3
         await stage.kept(lost_answers=3)
 
 
@@ -174,16 +114,13 @@ async def test_an_error_that_does_not_pass_ends_the_turn_with_the_provider_s_wor
     "fault",
     [
         Step(text="Here I am, at last.", status=500, times=2),
-        Step(text="Here I am, at last.", status=429, retry_after_s=2, times=1),
-        Step(text="Here I am, at last.", cut_after=4, cut_times=1),
-        Step(text="Here.", tools=(use("charge", mark="a"),), cut_after=8, cut_times=1),
         Step(text="Here I am, at last.", garbage="html"),
         Step(text="Here I am, at last.", garbage="json"),
         Step(text="Here I am, at last.", garbage="sse"),
         Step(text="Here I am, at last.", garbage="empty"),
         Step(text="Here I am, at last.", garbage="truncated"),
     ],
-    ids=["500", "429", "cut", "cut after a tool", "html", "json", "sse", "empty", "truncated"],
+    ids=["500", "html", "json", "sse", "empty", "truncated"],
 )
 async def test_a_provider_that_fails_in_passing_is_asked_again(tmp_path: Path, fault: Step) -> None:
     async with staged(tmp_path, {"go": [fault, *says("The end.")]}) as stage:

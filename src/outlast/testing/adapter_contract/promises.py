@@ -271,8 +271,8 @@ def _files(evidence: Evidence) -> Iterator[str]:
         yield from evidence.subject.broken_files(home, cut=evidence.state.cut is not None)
 
 
-def processes_of(home: Path) -> list[int]:
-    """Living processes with this HOME in their environment or on their command line."""
+def processes_of(home: Path, place: Path | None = None) -> list[int]:
+    """Living processes with this HOME in their environment or on their command line, or that are in this place."""
     needle = str(home).encode()
     found: list[int] = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - processes end while they are listed
@@ -281,16 +281,17 @@ def processes_of(home: Path) -> list[int]:
                 text = (
                     Path("/proc", name, "environ").read_bytes() + Path("/proc", name, "cmdline").read_bytes()
                 )
+                there = place is not None and Path("/proc", name, "cwd").readlink().is_relative_to(place)
             except OSError:
                 continue
-            if needle in text:
+            if there or needle in text:
                 found.append(int(name))
     return found
 
 
-async def left_behind(home: Path) -> list[int]:
+async def left_behind(home: Path, place: Path | None = None) -> list[int]:
     """Processes that are still there once everything had time to end."""
     with anyio.move_on_after(_GONE_S):
-        while processes_of(home):  # noqa: ASYNC110 - processes tell nobody when they end
+        while processes_of(home, place):  # noqa: ASYNC110 - processes tell nobody when they end
             await anyio.sleep(0.02)
-    return processes_of(home)
+    return processes_of(home, place)

@@ -87,10 +87,11 @@ class Stage:
     agent: Agent
     """What sessions are opened for, and what workers of this process offer; a case may replace it."""
     victims: list[Victim] = field(default_factory=list[Victim])
+    data: Path = field(init=False)
+    """Of the workers to come."""
 
-    @property
-    def data(self) -> Path:
-        return self.directory / "data"
+    def __post_init__(self) -> None:
+        self.data = self.directory / "data"
 
     @property
     def shop(self) -> Path:
@@ -98,7 +99,8 @@ class Stage:
         return self.directory / "shop"
 
     def home(self, session: str) -> Path:
-        return self.data / "homes" / session
+        """HOME of a session, the same for ever."""
+        return self.directory / "data" / "homes" / session
 
     def effects(self, session: str = "s") -> Effects:
         return Effects.of(session)
@@ -119,6 +121,16 @@ class Stage:
     def forget_home(self, session: str = "s") -> None:
         """The next attempt finds nothing of the last one, as on another machine."""
         shutil.rmtree(self.home(session), ignore_errors=True)
+
+    def move(self) -> None:
+        """The next attempt finds nothing but the World and the directory in which it works, as on another machine."""
+        shutil.rmtree(self.directory / "data", ignore_errors=True)
+        self.data = self.directory / "elsewhere"
+
+    def untested(self, place: Path) -> Agent | None:
+        """The agent with its program under another version number, put together at an empty place."""
+        place.mkdir()
+        return self.subject.untested(TOOLS, place)
 
     @asynccontextmanager
     async def worker(
@@ -204,6 +216,11 @@ class Stage:
         pids = processes_of(self.home(session))
         return [line for pid in pids if (line := _command(pid))]
 
+    def programs(self, session: str = "s") -> list[int]:
+        """Processes of the harness itself."""
+        pids = processes_of(self.home(session), self.shop)
+        return [pid for pid in pids if self.subject.is_program(_command(pid))]
+
     async def last_settled(self, session: str = "s") -> TurnSettled:
         return (await self.of_kind(TurnSettled, session))[-1]
 
@@ -214,6 +231,10 @@ class Stage:
             for one in self.models.requests
             if one.kind == "model" and conversation in {None, one.conversation}
         ]
+
+    def last_body(self) -> bytes:
+        """The model request that reached the provider last."""
+        return self.models.find_body(self.requests()[-1].n) or b""
 
     def steps(self, conversation: str | None = None) -> list[int | None]:
         return [one.step for one in self.requests(conversation)]
@@ -228,7 +249,7 @@ class Stage:
     async def kept(self, *, lost_answers: int = 0, twins: bool = False, session: str = "s") -> None:
         """Every promise holds of the session, and nothing of it runs any more."""
         faults = broken(await self.evidence(session), lost_answers=lost_answers, twins=twins)
-        left = await left_behind(self.home(session))
+        left = await left_behind(self.home(session), self.shop)
         assert not faults, "\n".join(faults)
         assert not left, f"processes are left behind: {left}"
 
