@@ -3,6 +3,6 @@
 from collections.abc import Sequence
 
 from outlast.testing.adapter_contract import Subject
-from tests.harnesses import claude_code
+from tests.harnesses import claude_code, opencode
 
-SUBJECTS: Sequence[Subject] = (claude_code.SUBJECT,)
+SUBJECTS: Sequence[Subject] = (claude_code.SUBJECT, opencode.SUBJECT)

@@ -1,0 +1,108 @@
+"""The OpenCode adapter (`outlast.adapter.Adapter`)."""
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from outlast.adapter import Attempt, Resolved, TurnResult
+from outlast.adapters.opencode import launch
+from outlast.adapters.opencode.conversation import prepare
+from outlast.adapters.opencode.dialogue import OpenCodeDialogue
+from outlast.adapters.opencode.driver import Driver
+from outlast.adapters.opencode.policies import SERVER, application_tool, policy_of
+from outlast.adapters.opencode.versions import installed
+from outlast.records.kinds import Policy
+from outlast.recovery import Abilities
+from outlast.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCode:
+    """OpenCode, unmodified, as the harness of an agent.
+
+    Args:
+        model: what it asks the provider for, `claude-sonnet-4-5` say; empty: its own choice.
+        agent: which of its agents works, `build` if empty.
+        config: more of its configuration, as in `opencode.json`; the same at every start.
+        program: another program than the one that `outlast install opencode` brings, or a directory that holds its
+            package.
+        policies: replay policies by tool name or pattern, above the built-in table.
+    """
+
+    model: str = ""
+    agent: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    program: Path | None = None
+    policies: Mapping[str, Policy] = field(default_factory=dict[str, Policy])
+
+    @property
+    def name(self) -> str:
+        return "opencode"
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities("all", waits=True)
+
+    def versions(self) -> Mapping[str, str]:
+        return {"opencode": installed(self.program).version}
+
+    def settings(self) -> Mapping[str, Any]:
+        chosen = {"model": self.model, "agent": self.agent, "config": dict(self.config)}
+        return {name: value for name, value in chosen.items() if value}
+
+    def check(self) -> Sequence[str]:
+        warning = installed(self.program).warning
+        return [] if warning is None else [warning]
+
+    def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
+        ours = application_tool(name)
+        tool = None if ours is None else tools.get(ours)
+        if ours is not None and tool is not None:
+            return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
+        spawns = str(arguments.get("prompt", "")) if name == "task" else ""
+        return Resolved(name, "harness", policy_of(name, arguments, self.policies), spawns=spawns)
+
+    async def advance(self, attempt: Attempt) -> TurnResult:
+        """Carry the turn on.
+
+        Raises:
+            HarnessError: OpenCode cannot be started, or ended before its turn.
+            ModelCallFailed: the provider failed in a way that may pass.
+        """
+        program = installed(self.program)
+        ready = await prepare(attempt)
+        if ready.kept.over is not None and not any(attempt.turn.open_calls()):
+            return TurnResult("done", ready.kept.over)
+        settings = attempt.settings
+        model = launch.model_name(str(settings.get("model", "")))
+        dialogue = OpenCodeDialogue([f"{SERVER}_{name}" for name in attempt.tools], attempt.turn.at_s)
+        async with attempt.gateway.admit(attempt, dialogue) as door:
+            started = launch.Launch(
+                program=program.program,
+                version=program.version,
+                home=attempt.places.home,
+                door=door,
+                password=secrets.token_urlsafe(24),
+                model=model,
+                config=settings.get("config") or {},
+                tool_home=_users_home(attempt),
+            )
+            launch.lay_out(started)
+            env = launch.environment(started, os.environ)
+            cwd = attempt.places.cwd
+            async with attempt.processes.start(launch.argv(started), env=env, cwd=cwd) as process:
+                agent = str(settings.get("agent", ""))
+                driver = Driver(attempt, process, dialogue, ready, model=model, agent=agent)
+                return await driver.run(started.password)
+
+
+def _users_home(attempt: Attempt) -> Path | None:
+    """HOME of the user in whose name the worker runs, where the session works in the user's own directory."""
+    opened = attempt.state.opened
+    if opened is None or opened.workspace.get("kind") != "local":
+        return None
+    home = os.environ.get("HOME")
+    return Path(home) if home else None

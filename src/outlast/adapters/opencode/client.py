@@ -1,0 +1,112 @@
+"""What we ask OpenCode's own server for. Every answer has a deadline but that to a prompt, which takes the turn."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from outlast.adapters.opencode.events import Stored, replayed
+from outlast.adapters.opencode.launch import USER
+from outlast.adapters.shapes import Json, as_object, as_objects
+from outlast.errors import HarnessError
+
+ANSWER_S: Final = 60.0
+"""For what OpenCode answers at once; the first question also waits until it has loaded everything."""
+_DATA: Final = "data:"
+_REPLAY: Final = 200
+"""Events in one request."""
+
+
+class Client:
+    """A client of one process.
+
+    Every method raises `HarnessError` when OpenCode cannot be reached or answers with an error.
+    """
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def create(self, title: str, permission: Sequence[Mapping[str, str]]) -> str:
+        """A new session; its id."""
+        made = await self._ask("POST", "/session", {"title": title, "permission": list(permission)})
+        return str(as_object(made)["id"])
+
+    async def agents(self) -> Sequence[Json]:
+        """The agents that OpenCode knows."""
+        return as_objects(await self._ask("GET", "/agent"))
+
+    async def history(self, known: Mapping[str, int]) -> Sequence[Json]:
+        """The events of each session after the number that is known of it."""
+        return as_objects(await self._ask("POST", "/sync/history", dict(known)))
+
+    async def replay(self, aggregate: str, events: Sequence[Stored], directory: str) -> None:
+        """Make a session of its events."""
+        told = replayed(aggregate, events)
+        for at in range(0, len(told), _REPLAY):
+            await self._ask(
+                "POST", "/sync/replay", {"directory": directory, "events": told[at : at + _REPLAY]}
+            )
+
+    async def say(self, session: str, body: Mapping[str, Any]) -> Json:
+        """Say something, and wait until OpenCode has done what it asks for; its last message."""
+        return as_object(await self._ask("POST", f"/session/{session}/message", body, timeout_s=None))
+
+    async def note(self, session: str, body: Mapping[str, Any]) -> None:
+        """Say something that OpenCode hears when it next asks its model."""
+        await self._ask("POST", f"/session/{session}/message", {**body, "noReply": True})
+
+    async def forget(self, session: str, message: str) -> None:
+        """Take a message away."""
+        await self._ask("DELETE", f"/session/{session}/message/{message}")
+
+    async def put_part(self, part: Mapping[str, Any]) -> None:
+        """Put a part of a message in the place of the one with its id."""
+        path = f"/session/{part['sessionID']}/message/{part['messageID']}/part/{part['id']}"
+        await self._ask("PATCH", path, part)
+
+    async def abort(self, session: str) -> None:
+        """Stop what a session does."""
+        await self._ask("POST", f"/session/{session}/abort")
+
+    async def permit(self, request: str, refusal: str | None) -> None:
+        """Answer the question whether a tool may run."""
+        body = {"reply": "once"} if refusal is None else {"reply": "reject", "message": refusal}
+        await self._ask("POST", f"/permission/{request}/reply", body)
+
+    async def events(self) -> AsyncIterator[Json]:
+        """What happens, as it happens: the first says that it is listened to."""
+        try:
+            async with self._http.stream("GET", "/event", timeout=httpx.Timeout(ANSWER_S)) as response:
+                if not response.is_success:
+                    raise HarnessError(harness="OpenCode", reason=f"/event answered {response.status_code}")
+                async for line in response.aiter_lines():
+                    if line.startswith(_DATA):
+                        yield as_object(msgspec.json.decode(line.removeprefix(_DATA)))
+        except httpx.HTTPError as broken:
+            raise HarnessError(
+                harness="OpenCode", reason=f"its events broke off ({type(broken).__name__})"
+            ) from None
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = ANSWER_S,
+    ) -> Any:
+        try:
+            response = await self._http.request(method, path, json=body, timeout=timeout_s)
+        except httpx.HTTPError as broken:
+            reason = f"{method} {path} came to nothing ({type(broken).__name__})"
+            raise HarnessError(harness="OpenCode", reason=reason) from None
+        if not response.is_success:
+            reason = f"{method} {path} answered {response.status_code}: {response.text[:300]}"
+            raise HarnessError(harness="OpenCode", reason=reason)
+        return msgspec.json.decode(response.content) if response.content else None
+
+
+def client_of(base_url: str, password: str) -> httpx.AsyncClient:
+    """A connection to OpenCode's server."""
+    return httpx.AsyncClient(base_url=base_url, auth=(USER, password), trust_env=False, timeout=ANSWER_S)

@@ -1,0 +1,109 @@
+"""Where the next process of OpenCode begins: what of the mirror it is given, and what the log knows beyond that."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from outlast.adapter import MAIN, Attempt, ToolResult
+from outlast.adapters.opencode.dialogue import COMPACTION
+from outlast.adapters.opencode.events import Stored, aggregate_of, path_of, read, session_of
+from outlast.adapters.opencode.names import message_id
+from outlast.adapters.opencode.repair import Asked, Kept, kept
+from outlast.fold import CallState, TurnState
+
+LOST: Final = ToolResult(
+    "error",
+    "The result of this call was lost when its turn was cut short. It may have taken effect, in full or in part. Check "
+    "before you rely on it.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What to give to the next process."""
+
+    prompt: str
+    """Id of the message with the turn's prompt."""
+    session: str
+    """The conversation in OpenCode; empty if it is to be created."""
+    kept: Kept
+    others: Mapping[str, Sequence[Stored]]
+    """The sessions of sub-agents."""
+    results: Mapping[str, ToolResult]
+    """How calls ended that OpenCode may ask for again, or that it does not know the end of."""
+
+    @property
+    def known(self) -> Mapping[str, int]:
+        """The number of the last event of each session that the log has."""
+        own = {self.session: len(self.kept.events) - 1} if self.session else {}
+        return {**own, **{name: len(events) - 1 for name, events in self.others.items()}}
+
+
+async def prepare(attempt: Attempt) -> Ready:
+    """Bring the mirror to where the log is. What the process is then given of answers is delivered."""
+    turn = attempt.turn
+    prompt = message_id(turn.input, turn.at_s)
+    sessions = {
+        name: read(lines)
+        for path, lines in (await attempt.mirrored()).items()
+        if (name := aggregate_of(path)) is not None and lines
+    }
+    session = next((name for name, events in sessions.items() if _is_root(events)), "")
+    events = sessions.pop(session, [])
+    own = kept(events, prompt, _asked(turn))
+    await _cut(attempt, session, len(events), len(own.events))
+    others: dict[str, Sequence[Stored]] = {}
+    for name, theirs in sessions.items():
+        left = kept(theirs, "", ()).events
+        await _cut(attempt, name, len(theirs), len(left))
+        others[name] = left
+    attempt.calls.delivered(own.answered)
+    attempt.calls.delivered([call.intent.call for call in _answered(turn, COMPACTION)[: own.summaries]])
+    return Ready(prompt, session, own, others, await _results(attempt, own))
+
+
+async def _cut(attempt: Attempt, session: str, before: int, after: int) -> None:
+    if after < before:
+        await attempt.mirror(path_of(session), after, [])
+
+
+def _is_root(events: Sequence[Stored]) -> bool:
+    info = session_of(events)
+    return bool(info) and not info.get("parentID")
+
+
+def _answered(turn: TurnState, lane: str) -> list[CallState]:
+    """The finished model calls of a lane."""
+    return [
+        call
+        for call in turn.calls.values()
+        if call.intent.kind == "model"
+        and call.intent.lane == lane
+        and call.outcome is not None
+        and call.outcome.status == "ok"
+    ]
+
+
+def _asked(turn: TurnState) -> list[Asked]:
+    tools: dict[int, list[str]] = {}
+    for call in turn.calls.values():
+        if call.intent.harness_id:
+            tools.setdefault(call.intent.asked_by, []).append(call.intent.harness_id)
+    return [Asked(call.intent.call, tools.get(call.intent.call, ())) for call in _answered(turn, MAIN)]
+
+
+async def _results(attempt: Attempt, own: Kept) -> Mapping[str, ToolResult]:
+    """How the calls of this turn and of one that was cut short ended, which OpenCode may tell otherwise."""
+    there = {str(part.get("callID", "")) for message in own.messages for part in message.tools}
+    dangling = {str(part.get("callID", "")) for part in own.dangling}
+    results = dict.fromkeys(dangling, LOST)
+    turns = [attempt.turn] if attempt.state.cut is None else [attempt.state.cut, attempt.turn]
+    for call in (call for turn in turns for call in turn.calls.values()):
+        name = call.intent.harness_id
+        if not name or call.outcome is None or name in there - dangling:
+            continue
+        result = await attempt.outcome(call.intent.call)
+        results[name] = result
+        if result.status in {"ok", "error"} and call.intent.runs_in == "harness":
+            attempt.calls.correct(name, result)
+    return results

@@ -1,0 +1,135 @@
+"""How OpenCode speaks: its lanes, the date in its prompt, its hooks (`outlast.adapter.Dialogue`)."""
+
+import asyncio
+import re
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from outlast.adapter import MAIN, SIDE, Deny, HookAsk, Let, ToolResult
+from outlast.adapters.opencode.policies import application_tool
+from outlast.adapters.opencode.results import result_of
+from outlast.adapters.shapes import Json, as_list, as_object, as_objects
+from outlast.codec import canonical
+
+COMPACTION: Final = f"{SIDE}compaction"
+FOREIGN: Final = f"{SIDE}foreign"
+UNASKED: Final = "outlast: a call that no hook has asked for"
+
+_SESSION_HEADER: Final = "x-session-id"
+_PARENT_HEADER: Final = "x-parent-session-id"
+_DATE: Final = re.compile(r"^(  Today's date: )\w{3} \w{3} \d{2} \d{4}$", re.MULTILINE)
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class OpenCodeDialogue:
+    """The dialogue of one attempt.
+
+    Args:
+        tools: names under which the application's tools must be in every request of the conversation.
+        began_s: Unix time at which the turn was opened: its date is the one that the prompt has throughout.
+        dialect: how its provider is spoken to.
+    """
+
+    greets: bool = True
+
+    def __init__(self, tools: Collection[str], began_s: float, dialect: str = "anthropic") -> None:
+        self.dialect = dialect
+        self._tools = frozenset(tools)
+        self._date = date_line(began_s)
+        self._asked: dict[tuple[str, bytes], deque[str]] = defaultdict(deque)
+        """Calls of the application's tools that a hook has asked for and that have not come over MCP yet."""
+        self.session = ""
+        """The conversation's name in OpenCode, once it has one."""
+        self.record: Callable[[], Awaitable[None]] | None = None
+        """Brings the mirror up to what OpenCode has written, once there is somebody to ask."""
+        self.heard = asyncio.Event()
+        """It has asked for something: it goes on with the turn."""
+        self.over = False
+        """The turn has ended in the harness: nothing more goes upstream."""
+
+    async def recorded(self) -> None:
+        if self.record is not None:
+            await self.record()
+
+    def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
+        session = headers.get(_SESSION_HEADER, "")
+        if not session or not self.session:
+            return FOREIGN
+        self.heard.set()
+        if session != self.session:
+            return f"agent:{session}" if headers.get(_PARENT_HEADER) else FOREIGN
+        return MAIN if as_list(request.get("tools")) else COMPACTION
+
+    def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The request with the date of the turn's beginning: midnight is no reason to ask a model again."""
+        system = request.get("system")
+        if isinstance(system, str):
+            dated: Any = self._dated(system)
+        else:
+            dated = [
+                {**block, "text": self._dated(str(block["text"]))} if "text" in block else block
+                for block in as_objects(system)
+            ]
+        return request if not system or dated == system else {**request, "system": dated}
+
+    def _dated(self, text: str) -> str:
+        return _DATE.sub(lambda found: found[1] + self._date, text)
+
+    def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
+        if lane == FOREIGN:
+            return "another program than the turn's own OpenCode asks with its token"
+        if self.over:
+            return "the turn is over"
+        if lane != MAIN:
+            return None
+        offered = {_name_of(tool) for tool in as_objects(request.get("tools"))}
+        missing = sorted(self._tools - offered)
+        return f"the tools {', '.join(missing)} are missing from the request" if missing else None
+
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """The first call of this name and these arguments that a hook has asked for: OpenCode tells MCP no more."""
+        waiting = self._asked.get((name, canonical(dict(arguments))))
+        return waiting.popleft() if waiting else UNASKED
+
+    def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk:
+        harness_id = str(payload.get("callID", ""))
+        name = str(payload.get("tool", ""))
+        arguments = as_object(payload.get("args"))
+        match event:
+            case "hello":
+                return HookAsk("hello")
+            case "before":
+                self.heard.set()
+                return HookAsk("before", harness_id, name, arguments)
+            case "after":
+                return HookAsk(
+                    "after", harness_id, name, result=ToolResult("ok", result_of(as_object(payload)))
+                )
+            case _:
+                return HookAsk("other")
+
+    def hook_answer(self, ask: HookAsk, verdict: Let | Deny | None) -> Mapping[str, Any]:
+        match verdict:
+            case Let():
+                ours = application_tool(ask.name)
+                if ours is not None:
+                    self._asked[ours, canonical(dict(ask.arguments))].append(ask.harness_id)
+                return {"allow": True, "call": ask.harness_id}
+            case Deny(text):
+                return {"allow": False, "reason": text}
+            case None:
+                return {"allow": False, "reason": "outlast gave no decision."}
+
+
+def date_line(at_s: float) -> str:
+    """A day as OpenCode writes it, `Mon Nov 30 2026` (ECMA-262, `Date.prototype.toDateString`), in UTC."""
+    day = datetime.fromtimestamp(at_s, UTC)
+    return f"{_WEEKDAYS[day.weekday()]} {_MONTHS[day.month - 1]} {day.day:02d} {day.year:04d}"
+
+
+def _name_of(tool: Json) -> str:
+    """The name of a tool in a request of any dialect."""
+    return str(tool.get("name") or as_object(tool.get("function")).get("name", ""))

@@ -1,0 +1,180 @@
+"""How OpenCode is started: the same way at the first start of a session and at every resume.
+
+Pure but for `lay_out`: configuration and environment from values. Each switch has its reason in
+`docs/internals/opencode.md`. What keeps the gates closed stands in `OPENCODE_CONFIG_CONTENT`, which stands above the
+configuration of user, project and directory, and above what a tool writes there while the session runs.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from outlast.adapter import Door
+from outlast.adapters.opencode.policies import SERVER
+
+PLUGIN: Final = Path(__file__).with_name("plugin.js")
+USER: Final = "opencode"
+"""For OpenCode's own server, beside the password of the attempt."""
+MCP_TIMEOUT_MS: Final = 3_600_000
+
+SWITCHES: Final[Mapping[str, str]] = {
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+    "OPENCODE_DISABLE_EMBEDDED_WEB_UI": "1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_SHARE": "1",
+    "OPENCODE_EXPERIMENTAL_DISABLE_FILEWATCHER": "1",
+}
+_FOREIGN: Final = ("ANTHROPIC_", "OPENAI_", "OPENCODE", "OUTLAST_")
+_XDG: Final[Mapping[str, str]] = {
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+}
+_SECRET: Final = (
+    "OPENCODE_CONFIG_CONTENT",
+    "OPENCODE_SERVER_PASSWORD",
+    "OPENCODE_SERVER_USERNAME",
+    "OUTLAST_ATTEMPT_TOKEN",
+    "OUTLAST_HOOKS_URL",
+    "OUTLAST_SHELL_ENV",
+)
+_NEAR: Final = ("127.0.0.1", "localhost", "::1")
+_PROVIDERS: Final[Mapping[str, str]] = {"anthropic": "@ai-sdk/anthropic"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model as OpenCode names it."""
+
+    provider: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Everything that the start of OpenCode depends on."""
+
+    program: Path
+    version: str
+    home: Path
+    """Below it is everything that OpenCode keeps of the session; the same at every start."""
+    door: Door
+    password: str
+    """For OpenCode's own server."""
+    model: ModelName | None = None
+    """None: what the project's settings or OpenCode choose."""
+    config: Mapping[str, Any] | None = None
+    """More configuration of the user; the same at every start."""
+    tool_home: Path | None = None
+    """HOME of OpenCode and its tools; None: `home`."""
+
+
+def model_name(text: str) -> ModelName | None:
+    """The model that a setting names, `claude-sonnet-4-5` or `anthropic/claude-sonnet-4-5`; None if it names none."""
+    if not text:
+        return None
+    provider, slash, model = text.partition("/")
+    return ModelName(provider, model) if slash and provider in _PROVIDERS else ModelName("anthropic", text)
+
+
+def argv(launch: Launch) -> Sequence[str]:
+    """The command line. It holds no secret: command lines are for every user of the machine to read."""
+    return [
+        str(launch.program),
+        "serve",
+        "--hostname", "127.0.0.1",
+        "--port", "0",
+        "--print-logs",
+        "--log-level", "WARN",
+    ]  # fmt: skip
+
+
+def config(launch: Launch) -> Mapping[str, Any]:
+    """The configuration that stands above every other."""
+    name = launch.model
+    provider = name.provider if name is not None else "anthropic"
+    options = {"baseURL": f"{launch.door.base_url}/v1", "apiKey": launch.door.token}
+    models: dict[str, Any] = {name.model: {}} if name is not None else {}
+    chosen = {"model": f"{name.provider}/{name.model}"} if name is not None else {}
+    return {
+        **(launch.config or {}),
+        "$schema": "https://opencode.ai/config.json",
+        "autoupdate": False,
+        "share": "disabled",
+        "snapshot": False,
+        **chosen,
+        # No other provider: with a key of its own from elsewhere its calls would go past the gateway.
+        "enabled_providers": [provider],
+        "provider": {provider: {"npm": _PROVIDERS[provider], "options": options, "models": models}},
+        "plugin": [PLUGIN.as_uri()],
+        "permission": {"doom_loop": "allow"},
+        "mcp": {SERVER: mcp_config(launch)},
+    }
+
+
+def mcp_config(launch: Launch) -> Mapping[str, Any]:
+    """The application's tools, as a server that OpenCode connects to."""
+    return {
+        "type": "remote",
+        "url": launch.door.tools_url,
+        "headers": {"Authorization": f"Bearer {launch.door.token}"},
+        "oauth": False,
+        "enabled": True,
+        "timeout": MCP_TIMEOUT_MS,
+    }
+
+
+def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment of the process.
+
+    Args:
+        inherited: the worker's own; what is OpenCode's, a provider's or ours is left out.
+    """
+    kept = {name: value for name, value in inherited.items() if not name.startswith(_FOREIGN)}
+    near = _no_proxy(inherited)
+    return {
+        **kept,
+        **SWITCHES,
+        **{name: str(launch.home / below) for name, below in _XDG.items()},
+        "HOME": str(launch.tool_home or launch.home),
+        "NO_PROXY": near,
+        "no_proxy": near,
+        "OPENCODE_CONFIG_CONTENT": _json(config(launch)),
+        "OPENCODE_SERVER_PASSWORD": launch.password,
+        "OPENCODE_SERVER_USERNAME": USER,
+        "OUTLAST_ATTEMPT_TOKEN": launch.door.token,
+        "OUTLAST_HOOKS_URL": launch.door.hooks_url,
+        "OUTLAST_SHELL_ENV": _json(shell_environment(inherited)),
+    }
+
+
+def shell_environment(inherited: Mapping[str, str]) -> Mapping[str, str]:
+    """What the model's commands find otherwise than OpenCode: no secret of the attempt, and the user's directories."""
+    return {**dict.fromkeys(_SECRET, ""), **{name: inherited.get(name, "") for name in _XDG}}
+
+
+def lay_out(launch: Launch) -> None:
+    """Make the directories, and what keeps OpenCode from installing a package that nothing here needs.
+
+    It installs `@opencode-ai/plugin` beside each configuration unless a lock there names it.
+    """
+    config_dir = launch.home / _XDG["XDG_CONFIG_HOME"] / "opencode"
+    (config_dir / "node_modules").mkdir(parents=True, exist_ok=True, mode=0o700)
+    needs = {"dependencies": {"@opencode-ai/plugin": launch.version}}
+    lock = {"name": "opencode", "lockfileVersion": 3, "packages": {"": needs}}
+    (config_dir / "package.json").write_text(_json(needs), encoding="utf-8")
+    (config_dir / "package-lock.json").write_text(_json(lock), encoding="utf-8")
+
+
+def _no_proxy(inherited: Mapping[str, str]) -> str:
+    given = inherited.get("no_proxy") or inherited.get("NO_PROXY") or ""
+    return ",".join([*(name for name in given.split(",") if name and name not in _NEAR), *_NEAR])
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))

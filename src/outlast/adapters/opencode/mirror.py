@@ -1,0 +1,42 @@
+"""The session's events in the log: taken from OpenCode before each model request, each tool, and at the end."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+
+from outlast.adapter import Attempt
+from outlast.adapters.opencode.client import Client
+from outlast.adapters.opencode.events import as_line, path_of
+from outlast.adapters.shapes import Json
+
+
+class Mirror:
+    """Follows the event log of one process.
+
+    Args:
+        known: of each session, the number of the last event that the log has.
+    """
+
+    def __init__(self, attempt: Attempt, client: Client, known: Mapping[str, int]) -> None:
+        self._attempt = attempt
+        self._client = client
+        self._known = dict(known)
+        self._lock = asyncio.Lock()
+
+    async def take(self, *, durable: bool = False) -> None:
+        """Bring the log up to what OpenCode has written by now."""
+        async with self._lock:
+            found: dict[str, list[Json]] = defaultdict(list)
+            for event in await self._client.history(self._known):
+                found[str(event.get("aggregate_id", ""))].append(event)
+            for session, events in found.items():
+                await self._record(session, events, durable=durable)
+
+    async def _record(self, session: str, events: list[Json], *, durable: bool) -> None:
+        first = int(events[0]["seq"])
+        if not session.startswith("ses_") or first != self._known.get(session, -1) + 1:
+            return
+        self._known[session] = int(events[-1]["seq"])
+        await self._attempt.mirror(
+            path_of(session), first, [as_line(event) for event in events], durable=durable
+        )

@@ -1,0 +1,43 @@
+"""What the model reads of a finished call of OpenCode's own tools."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from outlast.adapters.shapes import Json, as_object, as_objects
+from outlast.tool import result_text
+
+
+def result_of(done: Mapping[str, Any]) -> str | Sequence[Json]:
+    """The result, from what the hook after a tool or a finished part of a message holds: text, or text and images."""
+    text = str(done.get("output") or "")
+    images = [image for file in as_objects(done.get("attachments")) if (image := _image(file)) is not None]
+    if not images:
+        return text
+    return [*([{"type": "text", "text": text}] if text else []), *images]
+
+
+def _image(file: Json) -> Json | None:
+    url, mime = str(file.get("url", "")), str(file.get("mime", ""))
+    head, comma, data = url.partition(",")
+    if not (comma and head.startswith("data:") and mime.startswith("image/")):
+        return None
+    return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
+
+
+def ended_part(part: Mapping[str, Any], status: str, value: object, at_ms: int) -> Json:
+    """A tool call of a message with the end that the log has for it."""
+    state = as_object(part.get("state"))
+    start = as_object(state.get("time")).get("start", at_ms)
+    common: Json = {"input": as_object(state.get("input")), "time": {"start": start, "end": at_ms}}
+    if status == "ok":
+        text = value if isinstance(value, str) else _texts(value)
+        ended: Json = {**common, "status": "completed", "output": text, "title": "", "metadata": {}}
+    else:
+        ended = {**common, "status": "error", "error": result_text(value)}
+    return {**part, "state": ended}
+
+
+def _texts(value: object) -> str:
+    blocks = as_objects(value)
+    texts = [str(block["text"]) for block in blocks if block.get("type") == "text"]
+    return "\n".join(texts) if blocks else result_text(value)

@@ -1,0 +1,77 @@
+"""Which OpenCode is here, and whether recovery has been tried with it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from outlast import programs
+from outlast.errors import HarnessMissing
+
+TESTED: Final = ("1.18.33",)
+"""Versions that the whole suite has been run against, newest last."""
+
+INSTALL: Final = "outlast install opencode"
+_UNKNOWN: Final = "unknown"
+_PACKAGES: Final = (
+    "opencode-linux-x64-baseline",
+    "opencode-linux-x64",
+    "opencode-linux-arm64",
+    "opencode-darwin-arm64",
+    "opencode-darwin-x64-baseline",
+    "opencode-darwin-x64",
+)
+"""Packages that hold the program; the baseline one also runs on processors without AVX2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An OpenCode program on this machine."""
+
+    program: Path
+    version: str
+    """`unknown` if nothing beside the program tells it."""
+
+    @property
+    def warning(self) -> str | None:
+        """What to tell the user of this version; None if it is a tested one."""
+        if self.version in TESTED:
+            return None
+        return (
+            f"OpenCode {self.version} has not been tested with outlast (tested: {', '.join(TESTED)}). Recovery leans "
+            f"on its event log, which differs between versions; `{INSTALL}` brings a tested one."
+        )
+
+
+def installed(program: Path | None = None) -> Installed:
+    """The OpenCode program to run.
+
+    Args:
+        program: the program itself, or a directory with `node_modules` that holds its package; None: the one that
+            `outlast install opencode` brings.
+
+    Raises:
+        HarnessMissing: there is none.
+    """
+    place = program or programs.find("opencode")
+    found = program_in(place) if place.is_dir() else place
+    if found is None or not found.is_file():
+        raise HarnessMissing(harness="OpenCode", install=INSTALL)
+    return Installed(found, version_beside(found))
+
+
+def program_in(directory: Path) -> Path | None:
+    """The program among the packages below `directory`."""
+    places = (directory / "node_modules" / name / "bin" / "opencode" for name in _PACKAGES)
+    return next((place for place in places if place.is_file()), None)
+
+
+def version_beside(program: Path) -> str:
+    """The version that the program's package names: starting the program takes a second."""
+    try:
+        text = (program.parent.parent / "package.json").read_text(encoding="utf-8")
+        package: Any = json.loads(text)
+    except (OSError, ValueError):
+        return _UNKNOWN
+    found = cast("dict[str, Any]", package).get("version") if isinstance(package, dict) else None
+    return found if isinstance(found, str) else _UNKNOWN
