@@ -324,7 +324,7 @@ def _of_a_user(subject: Subject, directory: Path) -> dict[str, str | None]:
         # A harness starts a login shell, and that of whoever runs the cases may do anything, slowly.
         "HOME": str(directory / "user"),
         # Installed programs stay where they are.
-        "OUTLAST_DATA_DIR": str(read_settings().data),
+        "OUTLAST_HARNESS_DIR": str(read_settings().harnesses),
         **dict.fromkeys(subject.unset),
     }
 

@@ -9,8 +9,11 @@ import msgspec
 
 from outlast.gateway.anthropic import AnthropicMessages
 from outlast.gateway.dialect import Dialect
+from outlast.gateway.openai_chat import OpenAIChat
+from outlast.gateway.openai_responses import OpenAIResponses
 
-DIALECTS: Final[Mapping[str, Dialect]] = {one.name: one for one in (AnthropicMessages(),)}
+_SPOKEN: Final[Sequence[Dialect]] = (AnthropicMessages(), OpenAIResponses(), OpenAIChat())
+DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in _SPOKEN}
 _ITEMS: Final = {"anthropic": "messages", "openai-chat": "messages", "openai-responses": "input"}
 _ASIDE: Final = frozenset(
     {"metadata", "client_metadata", "cache_control", "user", "stream", "stream_options"}
