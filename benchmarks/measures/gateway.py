@@ -38,6 +38,7 @@ class Speech:
 
     dialect = "anthropic"
     greets = False
+    retries = False
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
         return MAIN

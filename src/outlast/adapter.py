@@ -166,6 +166,14 @@ class Dialogue(Protocol):
         """Its hooks say hello before its first model request; without the hello no model request is let through."""
         ...
 
+    @property
+    def retries(self) -> bool:
+        """After a failure of the provider that may pass it would ask again by itself, in its own time.
+
+        The attempt ends instead, and another asks when the provider may be asked.
+        """
+        ...
+
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
         """Which sequence of calls a request belongs to.
 

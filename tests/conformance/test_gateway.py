@@ -12,7 +12,7 @@ import pytest
 
 from outlast.adapter import TakenSteer, ToolResult
 from outlast.clock import SystemClock
-from outlast.errors import AttemptLost, BadSettings, TurnStopped
+from outlast.errors import AttemptLost, BadSettings, ModelCallFailed, TurnStopped
 from outlast.gate import Point
 from outlast.gateway import ApiKey, Bearer, Limits, Login, Open, Subscription, open_gateway
 from outlast.testing.models import ScriptedModels, parse_script
@@ -448,6 +448,21 @@ async def test_an_error_is_no_answer_and_is_passed_on_as_it_is(status: int, stre
         await on.ask(HELLO)
         assert len(said.requests) == 2
         assert call.answer is not None
+
+
+async def test_a_failure_that_may_pass_ends_the_attempt_of_a_harness_that_would_ask_again_by_itself() -> None:
+    dialogue = PlainDialogue()
+    dialogue.retries = True
+    said = RawProvider(Reply([b"{}"], kind="application/json", status=529))
+
+    async def ask() -> None:
+        async with stage(said, dialogue=dialogue) as on:
+            await on.ask(HELLO)
+            await anyio.sleep_forever()
+
+    with pytest.raises(ModelCallFailed, match="529"):
+        await ask()
+    assert len(said.requests) == 1
 
 
 @pytest.mark.parametrize("garbage", ["json", "sse", "html", "empty", "truncated"])

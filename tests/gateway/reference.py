@@ -274,6 +274,7 @@ class PlainDialogue:
     def __init__(self, *, greets: bool = False, dialect: str = "anthropic") -> None:
         self.greets = greets
         self.dialect = dialect
+        self.retries = False
         self.grievance: str | None = None
         self.looked = 0
         """How often it was asked whether the log has what the harness wrote."""

@@ -22,7 +22,7 @@ from outlast.adapters.opencode.launch import (
     model_name,
 )
 from outlast.adapters.opencode.names import is_named, message_id, part_id
-from outlast.adapters.opencode.permissions import session_rules
+from outlast.adapters.opencode.permissions import matches, rules_of, session_rules, wants_person
 from outlast.adapters.opencode.policies import application_tool, policy_of
 from outlast.adapters.opencode.versions import installed, version_beside
 from outlast.errors import HarnessError, HarnessMissing, ModelCallFailed
@@ -184,7 +184,9 @@ def test_a_session_asks_about_everything_and_keeps_what_is_denied() -> None:
         {"permission": "*", "pattern": "*", "action": "allow"},
         {"permission": "bash", "pattern": "rm *", "action": "deny"},
     ]
-    rules = session_rules([{"name": "plan", "permission": []}, {"name": "build", "permission": own}], "")
+    found = rules_of([{"name": "plan", "permission": []}, {"name": "build", "permission": own}], "")
+    assert found == own
+    rules = session_rules(found)
     assert rules[:3] == [
         {"permission": "*", "pattern": "*", "action": "ask"},
         {"permission": "*", "pattern": "*", "action": "ask"},
@@ -192,6 +194,21 @@ def test_a_session_asks_about_everything_and_keeps_what_is_denied() -> None:
     ]
     assert {"permission": "question", "pattern": "*", "action": "deny"} in rules
     assert all(rule["action"] != "allow" for rule in rules)
+
+
+def test_the_last_rule_that_fits_says_whether_a_person_is_wanted() -> None:
+    rules = [
+        {"permission": "*", "pattern": "*", "action": "allow"},
+        {"permission": "read", "pattern": "*.env", "action": "ask"},
+        {"permission": "bash", "pattern": "*", "action": "ask"},
+        {"permission": "bash", "pattern": "git ?tatus*", "action": "allow"},
+    ]
+    assert wants_person(rules, "read", ["src/.env"])
+    assert not wants_person(rules, "read", ["src/a.py"])
+    assert wants_person(rules, "bash", ["git status", "rm x"])
+    assert not wants_person(rules, "bash", ["git status -s"])
+    assert not wants_person([], "bash", ["ls"])
+    assert not matches("a.c", "abc")
 
 
 @pytest.mark.parametrize(

@@ -230,8 +230,9 @@ class Exchange:
             await self._void(nothing.reason, nothing.retry_after_s)
             self.feed.fail(nothing.instead)
         status = nothing.instead.status
-        if lane != MAIN and is_passing(status):
-            # To the harness a sub-agent would have failed for good, and the model would be told so.
+        if (lane != MAIN or self._door.dialogue.retries) and is_passing(status):
+            # To the harness a sub-agent would have failed for good, and the model would be told so; and one layer
+            # alone asks again.
             self._door.crash(ModelCallFailed(status=status, reason=nothing.reason))
 
     async def _void(self, reason: str, retry_after_s: float = 0.0) -> None:

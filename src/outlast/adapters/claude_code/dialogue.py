@@ -28,6 +28,7 @@ class ClaudeCodeDialogue:
 
     dialect: str = "anthropic"
     greets: bool = True
+    retries: bool = False
 
     def __init__(self, session: str, tools: Collection[str]) -> None:
         self._session = session

@@ -32,6 +32,7 @@ class CodexDialogue:
 
     dialect: str = "openai-responses"
     greets: bool = True
+    retries: bool = False
 
     def __init__(self, thread: str, tools: Collection[str], record: Callable[[], Awaitable[None]]) -> None:
         self._thread = thread

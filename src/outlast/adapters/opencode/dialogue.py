@@ -34,6 +34,7 @@ class OpenCodeDialogue:
     """
 
     greets: bool = True
+    retries: bool = True
 
     def __init__(self, tools: Collection[str], began_s: float, dialect: str = "anthropic") -> None:
         self.dialect = dialect

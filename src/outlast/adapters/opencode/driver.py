@@ -2,8 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from anyio.abc import TaskGroup
@@ -17,7 +16,7 @@ from outlast.adapters.opencode.events import Message
 from outlast.adapters.opencode.launch import ModelName
 from outlast.adapters.opencode.mirror import Mirror
 from outlast.adapters.opencode.names import is_named, message_id, part_id
-from outlast.adapters.opencode.permissions import Permissions, session_rules
+from outlast.adapters.opencode.permissions import Permissions, rules_of, session_rules
 from outlast.adapters.opencode.results import ended_part
 from outlast.adapters.shapes import Json, as_object
 from outlast.errors import HarnessError
@@ -25,8 +24,6 @@ from outlast.groups import task_group
 
 START_S: Final = 60.0
 """How long OpenCode may take until it listens, and from the prompt to its first request."""
-CLOSING_S: Final = 5.0
-"""For the last events of a turn that is being given up."""
 _LISTENING: Final = re.compile(rb"listening on (http://\S+)")
 
 
@@ -61,28 +58,26 @@ class Driver:
         async with client_of(base_url, password) as http, task_group() as tasks:
             client = Client(http)
             tasks.start_soon(self._drain, lines)
-            tasks.start_soon(self._listen, client, Permissions(self._attempt, client))
-            result = await self._turn(client, tasks)
+            permissions = Permissions(self._attempt, client)
+            tasks.start_soon(self._listen, client, permissions)
+            result = await self._turn(client, permissions, tasks)
             tasks.cancel_scope.cancel()
         return result
 
-    async def _turn(self, client: Client, tasks: TaskGroup) -> TurnResult:
+    async def _turn(self, client: Client, permissions: Permissions, tasks: TaskGroup) -> TurnResult:
         async with asyncio.timeout(START_S):
             await self._listened.wait()
         mirror = Mirror(self._attempt, client, self._ready.known)
-        await self._put_back(client)
+        permissions.rules = rules_of(await client.agents(), self._agent)
+        await self._put_back(client, permissions.rules)
         self._dialogue.record = mirror.take
         self._dialogue.session = self._session
         tasks.start_soon(self._expect_a_request)
         tasks.start_soon(self._steer, client)
-        try:
-            last = await client.say(self._session, self._body())
-            self._dialogue.over = True
-            await self._forget_late_steers(client)
-        finally:
-            with suppress(HarnessError, TimeoutError):
-                async with asyncio.timeout(CLOSING_S):
-                    await mirror.take()
+        last = await client.say(self._session, self._body())
+        self._dialogue.over = True
+        await self._forget_late_steers(client)
+        await mirror.take()
         return result_of(last)
 
     # the process
@@ -115,11 +110,10 @@ class Driver:
 
     # what was, put back
 
-    async def _put_back(self, client: Client) -> None:
+    async def _put_back(self, client: Client, rules: Sequence[Mapping[str, Any]]) -> None:
         ready, directory = self._ready, str(self._attempt.places.cwd)
         if not ready.session:
-            rules = session_rules(await client.agents(), self._agent)
-            self._session = await client.create(f"outlast {self._attempt.session}", rules)
+            self._session = await client.create(f"outlast {self._attempt.session}", session_rules(rules))
             return
         await client.replay(ready.session, ready.kept.events, directory)
         for name, events in ready.others.items():

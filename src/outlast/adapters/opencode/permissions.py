@@ -6,30 +6,53 @@ from typing import Any, Final
 
 from outlast.adapter import Attempt
 from outlast.adapters.opencode.client import Client
-from outlast.adapters.shapes import Json, as_object, as_objects
+from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 
 NOT_STARTED: Final = "This call may not run: the log does not say that it has begun in this attempt."
+WANTS_A_PERSON: Final = (
+    "This call did not run: a rule in the user's settings wants a person asked first, and nobody is here to ask. Go on "
+    "without it, and say what is left to do."
+)
 NO_CALL: Final = "Nobody is here to ask, and this is no call of a tool. Go on without it."
 
 _ASK: Final[Json] = {"permission": "*", "pattern": "*", "action": "ask"}
 _NOBODY: Final = ("question", "plan_enter", "plan_exit")
 """What only a person can answer."""
+_OURS: Final = ("doom_loop", "external_directory")
+"""What OpenCode asks about unless told otherwise, and what the worker's own rules are for."""
 _DEFAULT_AGENT: Final = "build"
 
 
-def session_rules(agents: Sequence[Mapping[str, Any]], agent: str) -> list[Json]:
+def rules_of(agents: Sequence[Mapping[str, Any]], agent: str) -> list[Json]:
+    """The rules of an agent, as OpenCode has put them together from its own, the user's and the project's."""
+    chosen = (one for one in agents if one.get("name") == (agent or _DEFAULT_AGENT))
+    return [rule for one in chosen for rule in as_objects(one.get("permission"))]
+
+
+def session_rules(rules: Sequence[Mapping[str, Any]]) -> list[Json]:
     """Rules for a new session, which stand above those of its agent.
 
     Everything is asked about; what the agent's own rules deny stays denied; what would wait for a person is taken away.
     """
-    chosen = [one for one in agents if one.get("name") == (agent or _DEFAULT_AGENT)]
     own = [
-        {**rule, "action": "ask" if rule.get("action") == "allow" else rule.get("action")}
-        for one in chosen
-        for rule in as_objects(one.get("permission"))
+        {**rule, "action": "ask" if rule.get("action") == "allow" else rule.get("action")} for rule in rules
     ]
     nobody = [{"permission": name, "pattern": "*", "action": "deny"} for name in _NOBODY]
     return [dict(_ASK), *own, *nobody]
+
+
+def wants_person(rules: Sequence[Mapping[str, Any]], permission: str, patterns: Sequence[str]) -> bool:
+    """Whether rules, of which the last that fits counts, want a person asked about this."""
+    return any(_action(rules, permission, pattern) == "ask" for pattern in patterns)
+
+
+def _action(rules: Sequence[Mapping[str, Any]], permission: str, pattern: str) -> str:
+    for rule in reversed(rules):
+        if matches(str(rule.get("permission", "")), permission) and matches(
+            str(rule.get("pattern", "")), pattern
+        ):
+            return str(rule.get("action", ""))
+    return ""
 
 
 class Permissions:
@@ -38,6 +61,8 @@ class Permissions:
     def __init__(self, attempt: Attempt, client: Client) -> None:
         self._attempt = attempt
         self._client = client
+        self.rules: Sequence[Mapping[str, Any]] = ()
+        """The agent's own."""
 
     async def answer(self, asked: Json) -> None:
         """Answer one question."""
@@ -51,9 +76,15 @@ class Permissions:
         if intent is None:
             return NOT_STARTED
         state = self._attempt.turn.calls[intent.call]
-        if intent.runs_in == "worker":
-            return None
-        return None if state.open and state.started == self._attempt.fence else NOT_STARTED
+        if intent.runs_in != "worker" and not (state.open and state.started == self._attempt.fence):
+            return NOT_STARTED
+        permission, patterns = (
+            str(asked.get("permission", "")),
+            [str(one) for one in as_list(asked.get("patterns"))],
+        )
+        if permission not in _OURS and wants_person(self.rules, permission, patterns):
+            return WANTS_A_PERSON
+        return None
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -37,6 +37,7 @@ class PiDialogue:
     """
 
     greets: bool = True
+    retries: bool = False
 
     def __init__(
         self,
