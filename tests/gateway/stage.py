@@ -114,14 +114,15 @@ class Stage:
     gateway: HttpGateway
     door: Door
     client: httpx.AsyncClient
+    path: str = "/v1/messages?beta=true"
 
     async def ask(self, request: object, **headers: str) -> httpx.Response:
-        return await self.client.post("/v1/messages?beta=true", content=encoded(request), headers=headers)
+        return await self.client.post(self.path, content=encoded(request), headers=headers)
 
     @asynccontextmanager
     async def asking(self, request: object, **headers: str) -> AsyncGenerator["Hearing"]:
         async with self.client.stream(
-            "POST", "/v1/messages?beta=true", content=encoded(request), headers=headers
+            "POST", self.path, content=encoded(request), headers=headers
         ) as response:
             yield Hearing(response)
 
@@ -171,6 +172,7 @@ async def stage(
     attempt: MemoryAttempt | None = None,
     dialogue: PlainDialogue | None = None,
     limits: Limits | None = None,
+    path: str = Stage.path,
 ) -> AsyncGenerator[Stage]:
     """A gateway before `provider`, one attempt admitted, and an HTTP client that is its harness."""
     attempt, dialogue = attempt or MemoryAttempt(), dialogue or PlainDialogue()
@@ -192,4 +194,4 @@ async def stage(
                 base_url=door.base_url, headers={"x-api-key": door.token}, timeout=10, verify=False
             )
         )
-        yield Stage(attempt, dialogue, gateway, door, client)
+        yield Stage(attempt, dialogue, gateway, door, client, path)
