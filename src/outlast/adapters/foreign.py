@@ -7,6 +7,7 @@ whatever order they run in.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -94,6 +95,18 @@ class ForeignCall:
     def turn(self) -> int:
         """Number of the turn in the session."""
         return self.io.turn
+
+
+_THIS_CALL: Final[ContextVar[ForeignCall]] = ContextVar("outlast.foreign.call")
+
+
+def this_call() -> ForeignCall:
+    """The call that runs this tool of a framework's: for the tool itself, which the framework gives no `io`.
+
+    Raises:
+        LookupError: it is no such tool that asks, or one that does not run durably.
+    """
+    return _THIS_CALL.get()
 
 
 SendForeign: TypeAlias = Callable[[Show], Awaitable[ForeignAnswer]]
@@ -213,6 +226,7 @@ async def run_foreign(attempt: Attempt, io: "IO", board: Board, ask: ToolAsk, ru
     own = ForeignCall(
         io, intent.key, intent.call, attempt.fence, lambda text: calls.show(intent.call, "output", text)
     )
+    token = _THIS_CALL.set(own)
     try:
         result = _as_logged(ask.name, await run(own))
     except Exception as error:
@@ -223,6 +237,8 @@ async def run_foreign(attempt: Attempt, io: "IO", board: Board, ask: ToolAsk, ru
         if not board.closed and board.failure is None and not attempt.calls.ending:
             await calls.settle_tool(ask.harness_id, ToolResult("in_doubt", GIVEN_UP))
         raise
+    finally:
+        _THIS_CALL.reset(token)
     await attempt.gate.cross(Point.AFTER_EFFECT, call=intent.call, policy=intent.policy)
     calls.pass_by(io.lane)
     await calls.settle_tool(ask.harness_id, result)
