@@ -1,8 +1,10 @@
 """An agent of pydantic-ai's, as it is: its real models against the scripted server, killed at every point."""
 
+import json
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -20,7 +22,6 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from outlast.adapter import Agent
 from outlast.adapters.foreign import this_call
 from outlast.adapters.pydantic_ai import PydanticAI, run_agent
-from outlast.adapters.python import IO
 from outlast.clock import Clock, ManualClock, SystemClock
 from outlast.gate import Gate
 from outlast.records import CallIntent, CallOutcome, TurnParked
@@ -30,29 +31,56 @@ from outlast.testing.models import ScriptedModels, parse_script
 from outlast.tool import ToolIO, tool
 from outlast.world import World
 from outlast.worlds.memory import MemoryStore, open_memory
-from tests.unit.engine_desk import Desk, opened, records
+from tests.unit.engine_desk import Desk, opened, records, until
 
 Steps = list[dict[str, Any]]
 
 
-def uses(name: str, **arguments: Any) -> dict[str, Any]:
+def uses(name: str, /, **arguments: Any) -> dict[str, Any]:
     """A tool call that a scripted answer asks for."""
     return {"name": name, "input": arguments}
 
 
+@dataclass
+class Provider:
+    """The scripted server, and clients of it."""
+
+    server: ScriptedModels
+    clients: list[AsyncOpenAI | AsyncAnthropic] = field(default_factory=list[AsyncOpenAI | AsyncAnthropic])
+
+    @property
+    def asked(self) -> int:
+        """How many requests came."""
+        return len(self.server.requests)
+
+    def body(self, number: int) -> dict[str, Any]:
+        """What the request of this number asks, from 1 on."""
+        body = self.server.find_body(number)
+        assert body is not None
+        return json.loads(body)
+
+
 @asynccontextmanager
-async def serving(*steps: dict[str, Any]) -> AsyncGenerator[ScriptedModels]:
-    async with ScriptedModels.serve(parse_script({"conversations": {"default": list(steps)}})) as server:
-        yield server
+async def serving(*steps: dict[str, Any], **others: Steps) -> AsyncGenerator[Provider]:
+    script = parse_script({"conversations": {"default": list(steps), **others}})
+    async with ScriptedModels.serve(script) as server:
+        provider = Provider(server)
+        try:
+            yield provider
+        finally:
+            for client in provider.clients:
+                await client.close()
 
 
-def openai(server: ScriptedModels) -> Model:
-    client = AsyncOpenAI(api_key="k", base_url=f"{server.base_url}/v1", max_retries=0)
+def openai(provider: Provider) -> Model:
+    client = AsyncOpenAI(api_key="k", base_url=f"{provider.server.base_url}/v1", max_retries=0)
+    provider.clients.append(client)
     return OpenAIChatModel("gpt-5.5", provider=OpenAIProvider(openai_client=client))
 
 
-def anthropic(server: ScriptedModels) -> Model:
-    client = AsyncAnthropic(api_key="k", base_url=server.base_url, max_retries=0)
+def anthropic(provider: Provider) -> Model:
+    client = AsyncAnthropic(api_key="k", base_url=provider.server.base_url, max_retries=0)
+    provider.clients.append(client)
     return AnthropicModel("claude-sonnet-5", provider=AnthropicProvider(anthropic_client=client))
 
 
@@ -126,17 +154,17 @@ async def test_an_agent_as_it_is_carries_a_turn(world: World, model: Any) -> Non
         assert all(usage.input_tokens and usage.output_tokens and usage.cost_usd for usage in usages)
 
 
-@pytest.mark.parametrize("model", [openai])
-async def test_an_agent_killed_at_every_point_asks_and_pays_once(model: Any, pytestconfig: Any) -> None:
+@pytest.mark.crash
+async def test_an_agent_killed_at_every_point_asks_and_pays_once() -> None:
     clock = SystemClock()
     async with open_memory(MemoryStore(clock)) as world, serving(*STORY) as server:
-        agent = Shop(model(server)).durable()
+        agent = Shop(openai(server)).durable()
         await opened(world, agent)
         where = spots((await life(world, clock, agent, "w-1")).crossings)
     assert len(where) > 30
     for spot in where:
         async with open_memory(MemoryStore(clock)) as world, serving(*STORY) as server:
-            shop = Shop(model(server))
+            shop = Shop(openai(server))
             session = await opened(world, shop.durable())
             await life(world, clock, shop.durable(), "w-1", death=spot)
             await life(world, clock, shop.durable(), "w-2", dead="w-1")
@@ -148,7 +176,7 @@ async def test_an_agent_killed_at_every_point_asks_and_pays_once(model: Any, pyt
             assert max(count for name, count in shop.done.items() if "pay" in name) == 1, str(spot)
             finished = Counter(one.call for one in log if isinstance(one, CallOutcome) and one.usage)
             assert sorted(finished.values()) == [1, 1, 1], str(spot)
-            assert len(server.requests) <= 4, str(spot)
+            assert server.asked <= 4, str(spot)
 
 
 async def test_the_turns_of_a_session_are_one_conversation(world: World) -> None:
@@ -157,7 +185,7 @@ async def test_the_turns_of_a_session_are_one_conversation(world: World) -> None
         session = await opened(world, shop.durable(), "s-1", "pay one", "how many?")
         await Desk(world).work(shop.durable())
         assert (await session.result(2)).value == "One."
-        messages = _body(server, 3)["messages"]
+        messages = server.body(3)["messages"]
         roles = [message["role"] for message in messages]
         assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
 
@@ -181,7 +209,7 @@ async def test_retries_that_a_tool_asks_for_are_the_same_in_every_attempt() -> N
     steps: Steps = [{"tools": [uses("count")]}, {"tools": [uses("count")]}, {"text": "Counted."}]
     clock = SystemClock()
 
-    def agent_of(server: ScriptedModels, calls: list[int]) -> Agent:
+    def agent_of(server: Provider, calls: list[int]) -> Agent:
         shop = Shop(openai(server))
 
         @shop.agent.tool_plain(retries=2)
@@ -198,7 +226,7 @@ async def test_retries_that_a_tool_asks_for_are_the_same_in_every_attempt() -> N
         calls: list[int] = []
         await opened(world, agent_of(server, calls))
         where = spots((await life(world, clock, agent_of(server, calls), "w-1")).crossings)
-        assert "Once more, please." in str(_body(server, 2)["messages"])
+        assert "Once more, please." in str(server.body(2)["messages"])
     late = [spot for spot in where if spot.point in {"before-intent", "after-outcome", "before-settle"}]
     for spot in late:
         async with open_memory(MemoryStore(clock)) as world, serving(*steps) as server:
@@ -253,7 +281,9 @@ async def test_what_needs_approval_waits_for_a_person_and_frees_the_worker(
         await Desk(world, clock).work(shop.durable())
         assert (await session.head()).worker is None
         assert not refunds
-        (question,) = [one for one in await records(world) if isinstance(one, CallIntent) and one.name == "person"]
+        (question,) = [
+            one for one in await records(world) if isinstance(one, CallIntent) and one.name == "person"
+        ]
         assert "refund" in str(question.arguments.value())
         await session.decide(question.call, "done", value="allow")
         await Desk(world, clock).work(shop.durable())
@@ -268,7 +298,9 @@ async def test_a_rule_asks_a_person_before_a_tool_of_theirs(world: World, clock:
         session = await opened(world, agent)
         await Desk(world, clock).work(agent)
         assert not shop.done
-        (intent,) = [one for one in await records(world) if isinstance(one, CallIntent) and one.kind == "tool"]
+        (intent,) = [
+            one for one in await records(world) if isinstance(one, CallIntent) and one.kind == "tool"
+        ]
         await session.decide(intent.call, "allow")
         await Desk(world, clock).work(agent)
         assert (await session.result(1)).value == "Done."
@@ -293,40 +325,31 @@ async def test_tools_and_waits_of_ours_are_offered_beside_theirs(world: World, c
         await session.signal("ci", "green")
         await Desk(world, clock).work(agent)
         assert (await session.result(1)).value == "Done."
-        said = [message["content"] for message in _body(server, 2)["messages"] if message["role"] == "tool"]
+        said = [message["content"] for message in server.body(2)["messages"] if message["role"] == "tool"]
         assert said == ["hello Ann", "green"]
 
 
 async def test_a_steer_is_a_word_of_the_user_in_the_next_request_and_all_after(world: World) -> None:
-    steps: Steps = [
-        {"tools": [uses("look", at="1")]},
-        {"tools": [uses("look", at="2")]},
-        {"text": "Done."},
-    ]
+    steps: Steps = [{"tools": [uses("wink")]}, {"tools": [uses("pay", cents=1)]}, {"text": "Done."}]
     async with serving(*steps) as server:
         shop = Shop(openai(server))
-        agent = shop.durable()
-        session = await opened(world, agent)
+        session = await opened(world, shop.durable())
 
-        @shop.agent.tool_plain(metadata={"outlast": "safe"})
-        async def unused() -> str:
-            """Nothing."""
-            return ""
+        desk = Desk(world)
 
-        told: list[int] = []
+        @shop.agent.tool_plain
+        async def wink() -> str:
+            """Somebody is told something meanwhile."""
+            await session.steer("be quick", id="st-1")
+            # what comes behind it in the inbox is in the log, so the steer has been read
+            await session.signal("read", id="signal-1")
+            await until(lambda: desk.control.writer is not None and desk.control.writer.state.signals)
+            return "winked"
 
-        async def look(at: str) -> str:
-            """Look."""
-            if not told:
-                told.append(1)
-                await session.steer("be quick", id="st-1")
-            return at
-
-        shop.agent._function_toolset.tools["look"].function_schema.function = look  # pyright: ignore
-        await Desk(world).work(agent)
-        if "be quick" in str(_body(server, 2)):
-            assert "be quick" in str(_body(server, 3))
+        await desk.work(shop.durable())
         assert (await session.result(1)).status == "done"
+        assert "be quick" in str(server.body(2))
+        assert "be quick" in str(server.body(3))
 
 
 async def test_a_provider_that_fails_for_now_is_asked_again_later(world: World, clock: ManualClock) -> None:
@@ -351,28 +374,19 @@ async def test_a_refusal_ends_the_turn_as_their_own_error(world: World, status: 
 
 
 async def test_an_agent_within_a_tool_is_journalled_in_a_lane_of_its_own(world: World) -> None:
-    async with serving({"tools": [uses("research")]}, {"text": "Deep."}, {"text": "Done."}) as server:
+    async with serving({"tools": [uses("research")]}, {"text": "Done."}, deep=[{"text": "Deep."}]) as server:
         shop = Shop(openai(server))
         researcher = TheirAgent(openai(server))
 
         @shop.agent.tool_plain(metadata={"outlast": "safe"})
         async def research() -> str:
             """Ask another agent."""
-            return str((await run_agent(this_call().io, researcher, "dig")).output)
+            return str((await run_agent(this_call().io, researcher, "[script:deep] dig")).output)
 
         session = await opened(world, shop.durable())
         await Desk(world).work(shop.durable())
         assert (await session.result(1)).value == "Done."
-        lanes = [one.lane for one in await records(world) if isinstance(one, CallIntent) and one.kind == "model"]
+        lanes = [
+            one.lane for one in await records(world) if isinstance(one, CallIntent) and one.kind == "model"
+        ]
         assert len(set(lanes)) == 2
-
-
-def _body(server: ScriptedModels, number: int) -> dict[str, Any]:
-    body = server.find_body(number)
-    assert body is not None
-    import json
-
-    return json.loads(body)
-
-
-def _unused(io: IO) -> None: ...

@@ -85,8 +85,8 @@ async def run_agent(
     """Run an agent of pydantic-ai's durably within a lane of a loop.
 
     Its model calls are calls of this lane, so nothing else may be done in it meanwhile. What recovery may do about its
-    tools the loop says: `Loop(…, foreign=policies_of(agent))`. Within a tool, `outlast.adapters.foreign.this_call().io` is a
-    lane to run another agent in.
+    tools the loop says: `Loop(…, foreign=policies_of(agent))`. Within a tool,
+    `outlast.adapters.foreign.this_call().io` is a lane to run another agent in.
 
     Args:
         history: `message_history` of the run; each message as it was before, in every attempt.

@@ -37,10 +37,8 @@ def told_apart(model: str) -> Generator[None]:
 def _tell(error: BaseException, model: str) -> None:
     match error:
         case FallbackExceptionGroup():
-            for one in error.exceptions:  # the first that may pass decides; else the last says why
-                if not isinstance(one, ModelRequestRejectedError):
-                    _tell(one, model)
-            for one in error.exceptions:
+            # The first that may pass decides; else the last says why.
+            for one in sorted(error.exceptions, key=lambda one: isinstance(one, ModelRequestRejectedError)):
                 _tell(one, model)
         case ModelContextWindowExceededError():
             raise PromptTooLong(model=model, status=_status(error), reason=_text(error)) from error
@@ -50,9 +48,10 @@ def _tell(error: BaseException, model: str) -> None:
             raise ModelCallRejected(status=_status(error), reason=_text(error)) from error
         case ModelAPIError() | UnexpectedModelBehavior():
             raise ModelCallFailed(status="with nothing that can be used", reason=_text(error)) from error
+        case _ if type(error).__module__.partition(".")[0] in CLIENTS:
+            raise ModelCallFailed(status="with nothing", reason=_text(error)) from error
         case _:
-            if type(error).__module__.partition(".")[0] in CLIENTS:
-                raise ModelCallFailed(status="with nothing", reason=_text(error)) from error
+            pass
 
 
 def _of_status(error: ModelHTTPError) -> NoReturn:

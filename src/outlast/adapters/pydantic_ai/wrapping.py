@@ -268,7 +268,7 @@ def _returned(value: object) -> ToolResult:
 def _as_raised(result: ToolResult) -> Any:
     """The result of a call as the agent's own code knows it, the first time and ever after."""
     value = cast("Any", result.value)
-    marked: Mapping[str, Any] = result.value if isinstance(result.value, dict) else {}
+    marked = cast("dict[str, Any]", result.value if isinstance(result.value, dict) else {})
     if RETRY in marked:
         raise ModelRetry(str(marked[RETRY]))
     if result.status != "ok":

@@ -100,6 +100,8 @@ def _message(raw: dict[str, Any]) -> Iterator[Message]:
             yield Message("user", "\n".join(texts))
         case "assistant":
             yield Message("assistant", "\n".join(texts))
+        case "tool":
+            yield Message("user", "")  # it ends a turn of the assistant's, and selects nothing
         case _:
             pass
 
