@@ -61,7 +61,7 @@ lock: $(filter .cache/%,$(UV))  ## resolve the dependencies anew into requiremen
 programs: setup  ## install the harnesses that tests, demo and soak start, into .cache; does nothing when they are there
 	@$(BIN)/outlast install $(or $(filter $(INSTALLABLE),$(HARNESS)),$(if $(HARNESS),,$(HARNESSES))) >/dev/null
 
-demo: programs  ## a real turn, killed three times and carried on, with its receipt (HARNESS=python, WORLD=postgres or a URL)
+demo: programs  ## a real turn, killed three times and carried on, with its receipt (HARNESS=codex, opencode, pi, python; WORLD=postgres or a URL)
 	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
 
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s

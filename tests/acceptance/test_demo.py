@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from outlast.cli.demo.command import PLOTS
 from outlast.cli.main import main
 from tests.acceptance.counter import Counter, opened
 
@@ -49,9 +50,12 @@ def test_a_loop_outlives_three_kills_and_waits_without_a_worker(counter: Counter
 
 
 @pytest.mark.full
-@pytest.mark.harness
-def test_claude_code_outlives_three_kills(counter: Counter) -> None:
-    receipt = json.loads(counter.outlast("demo", "--json", limit_s=200.0).stdout)
+@pytest.mark.parametrize(
+    "harness",
+    [pytest.param(name, marks=pytest.mark.harness(harness=name)) for name in PLOTS if name != "python"],
+)
+def test_a_program_outlives_three_kills(counter: Counter, harness: str) -> None:
+    receipt = json.loads(counter.outlast("demo", "--harness", harness, "--json", limit_s=200.0).stdout)
     kept(receipt)
     assert (len(receipt["model_calls"]), len(receipt["tools"]), receipt["waits"]) == (5, 4, [])
 
@@ -73,7 +77,7 @@ def test_the_demo_plays_in_a_world_that_is_there_and_leaves_its_sessions_alone(c
         (("--world", "postgres"), "brings no World 'postgres' along"),
         (("--world", "nowhere:x"), "The scheme 'nowhere' is not known"),
         (("--world", "memory:"), "one process only"),
-        (("--harness", "nobody"), "'claude-code', 'python'"),
+        (("--harness", "nobody"), "'claude-code', 'codex'"),
     ],
 )
 def test_a_demo_that_cannot_be_played_is_told(words: tuple[str, ...], said: str) -> None:

@@ -26,7 +26,7 @@ from outlast.cli.machine import machine_id
 from outlast.cli.options import Setup
 from outlast.cli.printer import Printer
 from outlast.engine.places import fresh_home
-from outlast.errors import BadInput
+from outlast.errors import BadInput, HarnessError
 from outlast.ids import new_id
 from outlast.opening import open_world
 from outlast.session import Session
@@ -96,9 +96,11 @@ async def play(setup: Setup, scene: Scene) -> Receipt:
         try:
             async with staged(stage):
                 turn = await session.send(scene.plot.prompt, id="demo-1")
-                director = Director(scene.plot, stage, session, say)
+                director, parked = Director(scene.plot, stage, session, say), ""
                 async with anyio.create_task_group() as director.tasks:
-                    await _watch(session, director, quiet=setup.json)
+                    parked = await _watch(session, director, quiet=setup.json)
+                if parked:
+                    raise HarnessError(harness=scene.plot.agent, reason=f"its turn is parked: {parked}")
                 outcome = await turn.result()
             commits = await _all_commits(session)
             requests: Sequence[RequestRecord] = () if models is None else await models.requests()
@@ -148,17 +150,22 @@ async def _model(scene: Scene) -> AsyncGenerator[tuple[Mapping[str, str], Spawne
         yield {}, None
         return
     async with ScriptedModels.spawn(scene.plot.script, log=scene.directory / "model.jsonl") as models:
-        yield {"ANTHROPIC_BASE_URL": models.base_url, "ANTHROPIC_API_KEY": "scripted"}, models
+        urls = {"ANTHROPIC_BASE_URL": models.base_url, "OPENAI_BASE_URL": f"{models.base_url}/v1"}
+        yield {**urls, **dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "scripted")}, models
 
 
-async def _watch(session: Session, director: Director, *, quiet: bool) -> None:
+async def _watch(session: Session, director: Director, *, quiet: bool) -> str:
+    """Tell the turn to its end. Returns why it is parked, if that is how it ends."""
     console = Console(highlight=False, soft_wrap=True, file=sys.stderr if quiet else sys.stdout)
     with anyio.fail_after(LIMIT_S), Printer(console, session=session.id) as printer:
         async for event in session.follow():
             printer.apply(event)
             director.watch(event)
             if event.kind == "turn.settled":
-                return
+                return ""
+            if event.kind == "turn.parked":
+                return event.status
+    return "nobody knows why"
 
 
 async def _all_commits(session: Session) -> list[Commit]:

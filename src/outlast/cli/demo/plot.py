@@ -25,13 +25,15 @@ class Plot:
     """The agent's name."""
     cast: str
     """Where the workers find the agent, as MODULE:AGENT."""
-    extra: Extra
-    """What must be installed for it."""
     prompt: str
     script: Script
     """What the scripted model says."""
     last_chance: str
     """The tool after which the last kill comes, whether or not another worker stands by."""
+    extra: Extra | None = None
+    """What must be installed for it, as an extra of ours."""
+    program: str = ""
+    """What must be installed for it, as `outlast install` calls it."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """What lies in the directory that it works in; empty where it works in none."""
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
