@@ -15,6 +15,14 @@ from outlast.testing.models import Step, ToolUse, Usage
 from outlast.tool import Tool
 
 MODEL = "claude-sonnet-4-5"
+SUB_AGENTS = (
+    "a_sub_agent_is_carried_to_its_report",
+    "a_sub_agent_killed_when_its_tool_has_acted_repeats_nothing",
+    "a_sub_agent_killed_while_its_model_streams_is_carried_on",
+    "a_sub_agent_killed_before_its_report_is_delivered_is_carried_on",
+    "two_sub_agents_that_ask_for_the_same_are_kept_apart",
+    "two_sub_agents_that_ask_for_the_same_are_carried_on",
+)
 
 
 class PiSubject(Subject):
@@ -23,6 +31,7 @@ class PiSubject(Subject):
     name = "pi"
     dialect = "anthropic"
     recipe = "tests.harnesses.pi:SUBJECT"
+    lacks = dict.fromkeys(SUB_AGENTS, "Pi has no sub-agents of its own.")
     foreign_words = ("outlast.continue", "No result provided")
 
     def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
@@ -49,9 +58,11 @@ class PiSubject(Subject):
         return ToolUse(name="write", input={"path": path, "content": text})
 
     def compaction(self, early: ToolUse, summary: str, place: Path) -> Compaction:
-        first = Step(text="I act.", tools=(early,), usage=Usage(input_tokens=195_000))
+        # What is summed up stands in the request as the words of a user.
+        first = Step(text="I look first. [script:summary]", tools=(self.shell("ls"),))
+        then = Step(text="I act.", tools=(early,), usage=Usage(input_tokens=195_000))
         settings = {"options": {"compaction": {"keepRecentTokens": 1}}}
-        return Compaction([first, Step(text=summary)], settings)
+        return Compaction([first, then], settings, {"summary": [Step(text=summary)]})
 
     def is_program(self, command: bytes) -> bool:
         return b"\0rpc\0" in command and b"supervise.py" not in command

@@ -62,7 +62,8 @@ def _compacted(*spots: Spot) -> Run:
         if compaction is None:
             raise Lacking("it never compacts a conversation by itself")
         late = Step(text="I act again.", tools=(ground.use("charge", mark="late"),))
-        async with ground.staged({"go": compaction.steps, "after": [late, *says(LAST)]}) as stage:
+        script = {"go": compaction.steps, "after": [late, *says(LAST)], **compaction.conversations}
+        async with ground.staged(script) as stage:
             session = await stage.session(settings=compaction.settings)
             await session.send(prompt("go"), id="go")
             await stage.killed_at(*spots)

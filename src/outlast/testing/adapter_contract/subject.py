@@ -19,6 +19,8 @@ class Compaction:
     compacts; those after it answer the harness's request for a summary."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """JSON; what the session is opened with beside the agent's own settings."""
+    conversations: Mapping[str, Sequence[Step]] = field(default_factory=dict[str, Sequence[Step]])
+    """More conversations of the script, where the request for a summary is no part of the one that it is about."""
 
 
 class Subject(Protocol):
