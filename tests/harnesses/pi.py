@@ -62,7 +62,7 @@ class PiSubject(Subject):
         first = Step(text="I look first. [script:summary]", tools=(self.shell("ls"),))
         then = Step(text="I act.", tools=(early,), usage=Usage(input_tokens=195_000))
         settings = {"options": {"compaction": {"keepRecentTokens": 1}}}
-        return Compaction([first, then], settings, {"summary": [Step(text=summary)]})
+        return Compaction([first, then], settings, {"summary": [Step(text=summary)]}, asks=3, keeps=1)
 
     def is_program(self, command: bytes) -> bool:
         return b"\0rpc\0" in command and b"supervise.py" not in command

@@ -1,6 +1,7 @@
 """What a harness does inside of a turn by itself, cut off: sub-agents, and the compaction of its conversation."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from outlast.gate import Point
@@ -54,6 +55,8 @@ def _twins(*spots: Spot) -> Run:
 
 
 def _compacted(*spots: Spot) -> Run:
+    """Spots of model calls are those of a harness that compacts behind its first."""
+
     async def run(ground: Ground) -> None:
         place = ground.directory / "shop"
         place.mkdir()
@@ -62,11 +65,14 @@ def _compacted(*spots: Spot) -> Run:
         if compaction is None:
             raise Lacking("it never compacts a conversation by itself")
         late = Step(text="I act again.", tools=(ground.use("charge", mark="late"),))
-        script = {"go": compaction.steps, "after": [late, *says(LAST)], **compaction.conversations}
+        after = [*says(*["Kept."] * compaction.keeps), late, *says(LAST)]
+        script = {"go": compaction.steps, "after": after, **compaction.conversations}
         async with ground.staged(script) as stage:
             session = await stage.session(settings=compaction.settings)
             await session.send(prompt("go"), id="go")
-            await stage.killed_at(*spots)
+            asked = compaction.asks - 2
+            at = [replace(one, nth=one.nth + asked) if one.policy == "model" else one for one in spots]
+            await stage.killed_at(*at)
             await carried_on(stage, lost_answers=len(spots))
             assert [stage.effects().count(mark) for mark in ("early", "late")] == [1, 1]
             lanes = [one.lane for one in await stage.of_kind(CallIntent) if one.kind == "model"]

@@ -21,6 +21,10 @@ class Compaction:
     """JSON; what the session is opened with beside the agent's own settings."""
     conversations: Mapping[str, Sequence[Step]] = field(default_factory=dict[str, Sequence[Step]])
     """More conversations of the script, where the request for a summary is no part of the one that it is about."""
+    asks: int = 2
+    """Which model call of the turn asks for the summary."""
+    keeps: int = 0
+    """Answers from before that stay in the conversation, behind the summary."""
 
 
 class Subject(Protocol):
