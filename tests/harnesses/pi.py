@@ -9,6 +9,7 @@ import msgspec
 
 from outlast.adapter import Agent
 from outlast.adapters.pi import Pi
+from outlast.adapters.pi.session import CONTINUE
 from outlast.adapters.pi.versions import installed
 from outlast.testing.adapter_contract import Compaction, Subject
 from outlast.testing.models import Step, ToolUse, Usage
@@ -80,13 +81,16 @@ def _faults(lines: Sequence[str], *, whole: bool) -> Iterator[str]:
     if not entries or entries[0].get("type") != "session":
         yield "it has no header"
     seen: set[str] = set()
+    before: str | None = None
     open_calls: dict[str, int] = {}
     for number, entry in enumerate(entries[1:], 2):
         if entry["id"] in seen:
             yield f"line {number} has the id of an earlier one"
-        if entry["parentId"] != (entries[number - 2].get("id") if number > 2 else None):
+        if entry["parentId"] != before:
             yield f"line {number} does not hang below the line before it"
         seen.add(entry["id"])
+        # What makes Pi go on stands beside the conversation.
+        before = before if entry.get("customType") == CONTINUE else entry["id"]
         yield from _unpaired(entry.get("message") or {}, number, open_calls)
     if whole and open_calls:
         yield f"calls have no result: {', '.join(open_calls)}"

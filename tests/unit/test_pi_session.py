@@ -9,6 +9,7 @@ from outlast.adapter import ToolResult
 from outlast.adapters.pi import session
 from outlast.adapters.pi.results import as_told, content_of, result_of
 
+COMPACTION: dict[str, Any] = {}
 PEN = session.Pen("p1", 1_764_000_000_123)
 
 
@@ -40,7 +41,8 @@ def file(*messages: dict[str, Any], before: int = 0) -> list[str]:
             mark = {"type": "custom", "customType": session.TURN, "data": {"input": "in-1"}}
             lines.append(line("turn", parent, **mark))
             parent = "turn"
-        lines.append(line(f"m{at}", parent, type="message", message=message))
+        said = {"type": "compaction"} if message is COMPACTION else {"type": "message", "message": message}
+        lines.append(line(f"m{at}", parent, **said))
         parent = f"m{at}"
     return lines
 
@@ -52,32 +54,39 @@ def kept(lines: list[str], steers: int = 0) -> int:
     return session.fit(entries, begins, steers)
 
 
-def test_an_answer_whose_calls_all_ended_is_kept() -> None:
-    lines = file(user("go"), answer("a", "b"), result("a"), result("b"))
-    assert kept(lines) == len(lines)
-
-
 @pytest.mark.parametrize(
     "last",
     [
+        [answer("a", "b"), result("a"), result("b")],
+        [answer("a"), result("a"), user("blue")],
         [answer("a", "b"), result("a")],
         [answer("a")],
         [answer()],
         [answer(stop="error")],
         [answer("a", stop="aborted"), result("a")],
+        [answer("a"), COMPACTION],
+        [answer(stop="error"), COMPACTION],
     ],
-    ids=["half a batch", "no result", "the last word", "a failure", "stopped"],
-)
-def test_pi_asks_again_where_it_cannot_go_on_behind_an_answer(last: list[dict[str, Any]]) -> None:
+    ids=[
+        "a whole batch", "a steer", "half a batch", "no result", "the last word", "a failure", "stopped",
+        "a summary before the result", "a summary for a failure",
+    ],
+)  # fmt: skip
+def test_pi_asks_again_for_the_last_answer(last: list[dict[str, Any]]) -> None:
     lines = file(user("go"), answer("x"), result("x"), *last)
-    assert kept(lines) == 5
+    assert kept(lines, steers=1) == 5
 
 
-def test_what_no_request_has_carried_is_said_again() -> None:
-    lines = file(user("go"), answer("a"), result("a"), user("blue"), user("no, red"))
-    assert kept(lines, steers=0) == 5
-    assert kept(lines, steers=1) == 6
-    assert kept(lines, steers=2) == 7
+def test_a_turn_without_an_answer_stays_as_it_is() -> None:
+    assert kept(file(user("go"))) == 3
+    assert kept(file(user("go"), user("blue"), user("red")), steers=1) == 4
+
+
+def test_what_was_summed_up_stays_so() -> None:
+    lines = file(user("go"), answer("a"), result("a"), COMPACTION, user("blue"), user("no, red"))
+    assert kept(lines, steers=0) == 6
+    assert kept(lines, steers=1) == 7
+    assert kept(lines, steers=2) == 8
 
 
 def test_what_of_a_turn_is_there_is_counted_without_the_turns_before() -> None:

@@ -89,6 +89,14 @@ async function run(name, id, params, signal) {
 const block = (reason) => ({ block: true, reason: reason || NO_DECISION });
 const isContinue = (message) => message.role === "custom" && message.customType === CONTINUE;
 
+/** Leave the message that made Pi go on beside the conversation: a summary would hold it, or end before it. */
+function stepOver(manager) {
+  const leaf = manager.getLeafEntry();
+  if (leaf?.type !== "custom_message" || leaf.customType !== CONTINUE) return;
+  if (leaf.parentId === null) manager.resetLeaf();
+  else manager.branch(leaf.parentId);
+}
+
 export default async function outlast(pi) {
   const told = await hook("hello", {});
   if (told.outlast !== "welcome") throw new Error("outlast does not let this process in");
@@ -166,7 +174,8 @@ export default async function outlast(pi) {
     if (JSON.stringify(data) !== JSON.stringify(before?.data)) pi.appendEntry(PROMPT, data);
   });
 
-  pi.on("context_with_system", async (event) => {
+  pi.on("context_with_system", async (event, ctx) => {
+    stepOver(ctx.sessionManager);
     const messages = event.messages.filter((message) => !isContinue(message));
     return messages.length === event.messages.length ? undefined : { messages };
   });

@@ -110,9 +110,10 @@ def begin_turn(entries: Sequence[Json], input_id: str, pen: Pen) -> str:
 def fit(entries: Sequence[Json], begins: int, steers: int) -> int:
     """How many entries to keep so that Pi can go on with the turn.
 
-    Kept is everything up to the last answer of the model if each of its calls has a result, else everything before it:
-    Pi asks again and is served that answer, runs what may run, and is told the rest. What the user said behind that
-    and no request has carried is said again.
+    Kept is everything before the last answer of the model: Pi asks again and is served that answer, runs what may run,
+    and is told the rest. Behind its tools it decides whether to compact the conversation, as it did or would have done;
+    it does so nowhere else in the same way. Where it has done so, everything is kept but what the user said behind that
+    and no request has carried: that is said again.
 
     Args:
         begins: where the turn begins.
@@ -120,15 +121,12 @@ def fit(entries: Sequence[Json], begins: int, steers: int) -> int:
     """
     read = _Reading()
     for at in range(begins + 1, len(entries)):
-        message = _message(entries[at])
-        if message.get("role") == "user":
-            if read.users > steers:
-                return at
-            read.users += 1
-        _take(read, at, message)
-    if read.last >= 0 and (read.failed or read.missing or not _calls(_message(entries[read.last]))):
-        return read.last
-    return len(entries)
+        _take(read, at, _message(entries[at]))
+    behind = entries[read.last + 1 :]
+    compacted = any(entry.get("type") == "compaction" for entry in behind)
+    if read.last < 0 or (compacted and not read.failed and not read.missing):
+        return unsaid(entries, begins, steers)
+    return read.last
 
 
 def unsaid(entries: Sequence[Json], begins: int, steers: int) -> int:
