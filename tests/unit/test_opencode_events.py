@@ -64,7 +64,7 @@ def begun() -> Log:
     return log.begins("msg_a1").says("msg_a1", "I look.").calls("msg_a1", "c1").ends("msg_a1")
 
 
-FIRST = Asked(2, ["c1"])
+FIRST = Asked(2, {"c1": "ok"})
 
 
 def test_lines_give_back_the_events_and_stop_at_a_gap() -> None:
@@ -105,7 +105,7 @@ def test_a_whole_answer_stays_and_its_call_is_delivered() -> None:
 
 def test_an_answer_that_is_not_whole_goes_with_all_behind_it() -> None:
     log = begun().begins("msg_a2").says("msg_a2", "Half of").said("msg_s", "By the way")
-    found = log.kept(FIRST, Asked(5, []))
+    found = log.kept(FIRST, Asked(5, {}))
     assert [one.id for one in found.messages] == [PROMPT, "msg_a1"]
     assert list(found.answered) == [2]
 
@@ -116,7 +116,7 @@ def test_an_answer_that_is_not_whole_goes_with_all_behind_it() -> None:
 )
 def test_an_answer_with_a_call_that_has_not_ended_goes(state: dict[str, Any]) -> None:
     log = Log().said(PROMPT, "Do it.").begins("msg_a1").calls("msg_a1", "c0").calls("msg_a1", "c1", **state)
-    found = log.ends("msg_a1").kept(Asked(2, ["c0", "c1"]))
+    found = log.ends("msg_a1").kept(Asked(2, {"c0": "ok", "c1": "ok"}))
     assert [one.id for one in found.messages] == [PROMPT]
     assert found.begun
     assert not found.answered
@@ -129,12 +129,20 @@ def test_an_answer_that_failed_goes() -> None:
 
 def test_an_answer_that_the_log_does_not_know_goes() -> None:
     assert len(begun().kept().events) == 3
-    assert len(begun().kept(Asked(2, ["another"])).events) == 3
+    assert len(begun().kept(Asked(2, {"another": "ok"})).events) == 3
+
+
+def test_an_answer_whose_call_ended_otherwise_in_the_log_goes() -> None:
+    log = Log().said(PROMPT, "Do it.").begins("msg_a1").calls("msg_a1", "c1", "error", error="Given up.")
+    log.ends("msg_a1")
+    assert len(log.kept(Asked(2, {"c1": "ok"})).events) == 3
+    assert len(log.kept(Asked(2, {"c1": ""})).events) == 3
+    assert len(log.kept(Asked(2, {"c1": "in_doubt"})).events) == 6
 
 
 def test_a_steer_between_two_answers_stays_and_is_what_is_said_again() -> None:
     log = begun().said("msg_s", "Blue.").begins("msg_a2").says("msg_a2", "Half")
-    found = log.kept(FIRST, Asked(5, []))
+    found = log.kept(FIRST, Asked(5, {}))
     assert found.asked is not None
     assert found.asked.id == "msg_s"
 
@@ -142,8 +150,8 @@ def test_a_steer_between_two_answers_stays_and_is_what_is_said_again() -> None:
 def test_the_last_answer_is_the_end_of_the_turn() -> None:
     log = begun().begins("msg_a2").says("msg_a2", "It is ").says("msg_a3", "").ends("msg_a2", "stop")
     log.write("message.removed.1", messageID="msg_a3")
-    assert log.kept(FIRST, Asked(5, [])).over == "It is "
-    assert begun().begins("msg_a2").kept(FIRST, Asked(5, [])).over is None
+    assert log.kept(FIRST, Asked(5, {})).over == "It is "
+    assert begun().begins("msg_a2").kept(FIRST, Asked(5, {})).over is None
 
 
 def test_a_summary_is_no_answer_of_the_conversation_and_one_that_is_not_whole_is_made_again() -> None:

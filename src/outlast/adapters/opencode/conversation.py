@@ -1,5 +1,6 @@
 """Where the next process of OpenCode begins: what of the mirror it is given, and what the log knows beyond that."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -85,11 +86,12 @@ def _answered(turn: TurnState, lane: str) -> list[CallState]:
 
 
 def _asked(turn: TurnState) -> list[Asked]:
-    tools: dict[int, list[str]] = {}
+    tools: dict[int, dict[str, str]] = defaultdict(dict)
     for call in turn.calls.values():
         if call.intent.harness_id:
-            tools.setdefault(call.intent.asked_by, []).append(call.intent.harness_id)
-    return [Asked(call.intent.call, tools.get(call.intent.call, ())) for call in _answered(turn, MAIN)]
+            ended = "" if call.outcome is None else call.outcome.status
+            tools[call.intent.asked_by][call.intent.harness_id] = ended
+    return [Asked(call.intent.call, tools[call.intent.call]) for call in _answered(turn, MAIN)]
 
 
 async def _results(attempt: Attempt, own: Kept) -> Mapping[str, ToolResult]:

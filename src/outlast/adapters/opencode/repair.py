@@ -1,10 +1,10 @@
 """How much of a session's events may stay, so that OpenCode goes on where the log is. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outlast.adapters.opencode.events import Message, Stored, is_ended, messages_of
-from outlast.adapters.shapes import Json
+from outlast.adapters.shapes import Json, as_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +12,20 @@ class Asked:
     """A finished model call of the conversation, from the log."""
 
     call: int
-    tools: Sequence[str]
-    """Ids of the tool calls in its answer."""
+    tools: Mapping[str, str]
+    """How each tool call in its answer ended, by id; empty for one that has not."""
+
+    def is_told_by(self, message: Message) -> bool:
+        """Whether a message is this answer, and says of its calls what the log does.
+
+        A call that OpenCode gave up as its attempt ended stands there as failed, whatever became of it.
+        """
+        said = {
+            str(part.get("callID", "")): as_object(part.get("state")).get("status") for part in message.tools
+        }
+        return said.keys() == self.tools.keys() and all(
+            ended and not (ended == "ok" and said[name] == "error") for name, ended in self.tools.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +81,7 @@ def kept(events: Sequence[Stored], prompt: str, asked: Sequence[Asked]) -> Kept:
             summaries += 1
             continue
         known = asked[len(answered)] if len(answered) < len(asked) else None
-        if known is None or {str(part.get("callID", "")) for part in message.tools} != set(known.tools):
+        if known is None or not known.is_told_by(message):
             return _up_to(events, messages, at, answered, summaries)
         answered.append(known.call)
     return Kept(events, messages, begun=True, answered=answered, summaries=summaries)
