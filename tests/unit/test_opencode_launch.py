@@ -59,6 +59,16 @@ def test_what_the_user_configures_stands_below_the_gates() -> None:
     assert made["mcp"]["outlast"]["headers"] == {"Authorization": "Bearer secret-token"}
 
 
+def test_a_provider_is_spoken_to_in_its_dialect_and_keeps_what_the_user_says_of_its_models() -> None:
+    mine = {"provider": {"openai-compatible": {"models": {"m": {"limit": {"context": 9}}, "n": {}}}}}
+    name = ModelName("openai-compatible", "m")
+    made = config(replace(LAUNCH, config=mine, model=name))["provider"]
+    assert name.dialect == "openai-chat"
+    assert made["openai-compatible"]["npm"] == "@ai-sdk/openai-compatible"
+    assert made["openai-compatible"]["models"] == {"m": {"limit": {"context": 9}}, "n": {}}
+    assert ModelName("openai", "m").dialect == "openai-responses"
+
+
 def test_nothing_in_the_environment_leads_elsewhere() -> None:
     inherited = {
         "ANTHROPIC_API_KEY": "k",
@@ -99,6 +109,8 @@ def test_nothing_is_left_to_install(tmp_path: Path) -> None:
         ("", None),
         ("claude-sonnet-4-5", ModelName("anthropic", "claude-sonnet-4-5")),
         ("anthropic/claude-opus", ModelName("anthropic", "claude-opus")),
+        ("openai/gpt-5", ModelName("openai", "gpt-5")),
+        ("openai-compatible/vendor/model", ModelName("openai-compatible", "vendor/model")),
         ("vendor/model", ModelName("anthropic", "vendor/model")),
     ],
 )
@@ -157,6 +169,22 @@ def test_the_date_stays_that_of_the_turn_s_beginning() -> None:
         "system": prompt.format("Mon Nov 30 2026")
     }
     assert dialogue.strip({"model": "m"}) == {"model": "m"}
+
+
+@pytest.mark.parametrize("name", ["messages", "input"])
+def test_the_date_is_kept_in_every_dialect_and_nobody_s_words_are_changed(name: str) -> None:
+    line = "  Today's date: Tue Dec 01 2026"
+    kept = line.replace("Tue Dec 01", "Mon Nov 30")
+    said = [
+        {"role": "system", "content": line},
+        {"role": "developer", "content": [{"type": "input_text", "text": line}]},
+        {"role": "user", "content": line},
+        {"role": "user", "content": [{"type": "text", "text": line}]},
+    ]
+    told = spoken().strip({name: said, "instructions": line})
+    assert told["instructions"] == kept
+    assert [str(one["content"]).count("Nov") for one in told[name]] == [1, 1, 0, 0]
+    assert told[name][2:] == said[2:]
 
 
 def test_a_call_over_mcp_is_the_first_of_its_kind_that_a_hook_let_through() -> None:

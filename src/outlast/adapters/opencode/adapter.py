@@ -24,7 +24,8 @@ class OpenCode:
     """OpenCode, unmodified, as the harness of an agent.
 
     Args:
-        model: what it asks the provider for, `claude-sonnet-4-5` say; empty: its own choice.
+        model: what it asks for: `claude-sonnet-4-5`, or with the provider in front `openai/gpt-5`, or of any that
+            speaks Chat Completions `openai-compatible/name`; empty: its own choice of Anthropic's.
         agent: which of its agents works, `build` if empty.
         config: more of its configuration, as in `opencode.json`; the same at every start.
         program: another program than the one that `outlast install opencode` brings, or a directory that holds its
@@ -78,7 +79,11 @@ class OpenCode:
             return TurnResult("done", ready.kept.over)
         settings = attempt.settings
         model = launch.model_name(str(settings.get("model", "")))
-        dialogue = OpenCodeDialogue([f"{SERVER}_{name}" for name in attempt.tools], attempt.turn.at_s)
+        dialogue = OpenCodeDialogue(
+            [f"{SERVER}_{name}" for name in attempt.tools],
+            attempt.turn.at_s,
+            "anthropic" if model is None else model.dialect,
+        )
         async with attempt.gateway.admit(attempt, dialogue) as door:
             started = launch.Launch(
                 program=program.program,

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from outlast.adapter import MAIN, SIDE, Deny, HookAsk, Let, ToolResult
 from outlast.adapters.opencode.policies import application_tool
@@ -20,6 +20,10 @@ UNASKED: Final = "outlast: a call that no hook has asked for"
 _SESSION_HEADER: Final = "x-session-id"
 _PARENT_HEADER: Final = "x-parent-session-id"
 _DATE: Final = re.compile(r"^(  Today's date: )\w{3} \w{3} \d{2} \d{4}$", re.MULTILINE)
+_SAID: Final = ("system", "instructions", "input", "messages")
+"""Where a request of some dialect holds what is said from above."""
+_TALK: Final = ("input", "messages")
+_ABOVE: Final = ("system", "developer")
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -66,18 +70,24 @@ class OpenCodeDialogue:
 
     def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request with the date of the turn's beginning: midnight is no reason to ask a model again."""
-        system = request.get("system")
-        if isinstance(system, str):
-            dated: Any = self._dated(system)
-        else:
-            dated = [
-                {**block, "text": self._dated(str(block["text"]))} if "text" in block else block
-                for block in as_objects(system)
-            ]
-        return request if not system or dated == system else {**request, "system": dated}
+        dated = {name: self._dated(name, request[name]) for name in _SAID if name in request}
+        same = all(dated[name] is request[name] for name in dated)
+        return request if same else {**request, **dated}
 
-    def _dated(self, text: str) -> str:
-        return _DATE.sub(lambda found: found[1] + self._date, text)
+    def _dated(self, name: str, value: Any) -> Any:
+        """What is said to the model from above, with that date; itself if nothing differs."""
+        if isinstance(value, str):
+            dated = _DATE.sub(lambda found: found[1] + self._date, value)
+            return value if dated == value else dated
+        if isinstance(value, list):
+            old = cast("list[Any]", value)
+            new = [self._dated(name, item) for item in old]
+            return old if all(one is other for one, other in zip(new, old, strict=True)) else new
+        block = as_object(value)
+        if name in _TALK and block.get("role") not in {None, *_ABOVE}:
+            return value
+        changed = {key: self._dated(name, block[key]) for key in ("text", "content") if key in block}
+        return value if all(changed[key] is block[key] for key in changed) else {**block, **changed}
 
     def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
         if lane == FOREIGN:

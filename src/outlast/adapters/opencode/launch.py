@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from outlast.adapter import Door
 from outlast.adapters.opencode.policies import SERVER
+from outlast.adapters.shapes import Json, as_object
 
 PLUGIN: Final = Path(__file__).with_name("plugin.js")
 USER: Final = "opencode"
@@ -44,7 +45,12 @@ _SECRET: Final = (
     "OUTLAST_SHELL_ENV",
 )
 _NEAR: Final = ("127.0.0.1", "localhost", "::1")
-_PROVIDERS: Final[Mapping[str, str]] = {"anthropic": "@ai-sdk/anthropic"}
+_PROVIDERS: Final[Mapping[str, tuple[str, str]]] = {
+    "anthropic": ("@ai-sdk/anthropic", "anthropic"),
+    "openai": ("@ai-sdk/openai", "openai-responses"),
+    "openai-compatible": ("@ai-sdk/openai-compatible", "openai-chat"),
+}
+"""By OpenCode's name for a provider, what it is spoken to with, and in which dialect. All three are built in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,11 @@ class ModelName:
 
     provider: str
     model: str
+
+    @property
+    def dialect(self) -> str:
+        """As in `outlast.adapter.Dialogue.dialect`."""
+        return _PROVIDERS[self.provider][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,10 @@ class Launch:
 
 
 def model_name(text: str) -> ModelName | None:
-    """The model that a setting names, `claude-sonnet-4-5` or `anthropic/claude-sonnet-4-5`; None if it names none."""
+    """The model that a setting names, `claude-sonnet-4-5` or `openai/gpt-5`; None if it names none.
+
+    Without one of the providers above in front of it, it is Anthropic's.
+    """
     if not text:
         return None
     provider, slash, model = text.partition("/")
@@ -97,12 +111,21 @@ def argv(launch: Launch) -> Sequence[str]:
 def config(launch: Launch) -> Mapping[str, Any]:
     """The configuration that stands above every other."""
     name = launch.model
+    given: Mapping[str, Any] = launch.config or {}
     provider = name.provider if name is not None else "anthropic"
-    options = {"baseURL": f"{launch.door.base_url}/v1", "apiKey": launch.door.token}
-    models: dict[str, Any] = {name.model: {}} if name is not None else {}
-    chosen = {"model": f"{name.provider}/{name.model}"} if name is not None else {}
+    own = as_object(as_object(given.get("provider")).get(provider))
+    options = {
+        **as_object(own.get("options")),
+        "baseURL": f"{launch.door.base_url}/v1",
+        "apiKey": launch.door.token,
+    }
+    models = as_object(own.get("models"))
+    chosen: Json = {}
+    if name is not None:
+        models = {**models, name.model: as_object(models.get(name.model))}
+        chosen = {"model": f"{name.provider}/{name.model}"}
     return {
-        **(launch.config or {}),
+        **given,
         "$schema": "https://opencode.ai/config.json",
         "autoupdate": False,
         "share": "disabled",
@@ -110,7 +133,7 @@ def config(launch: Launch) -> Mapping[str, Any]:
         **chosen,
         # No other provider: with a key of its own from elsewhere its calls would go past the gateway.
         "enabled_providers": [provider],
-        "provider": {provider: {"npm": _PROVIDERS[provider], "options": options, "models": models}},
+        "provider": {provider: {"npm": _PROVIDERS[provider][0], "options": options, "models": models}},
         "plugin": [PLUGIN.as_uri()],
         "permission": {"doom_loop": "allow"},
         "mcp": {SERVER: mcp_config(launch)},
