@@ -98,7 +98,7 @@ fix: setup  ## format and repair what can be repaired
 bench: setup  ## print the table of measurements and write benchmarks/latest.json (WORLD=postgres for that and its peers)
 	@$(PY) -m benchmarks $(if $(WORLD),--world $(WORLD)) $(ARGS)
 
-soak: programs  ## N seeded kills over Claude Code turns
+soak: programs  ## N turns of a harness while seeded kills strike (HARNESS=claude-code, codex, opencode, pi, …)
 	@$(PY) -m tests.soak --n $(N) $(FLAGS)
 
 docs: setup  ## build the documentation into site/, warnings are errors

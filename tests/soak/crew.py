@@ -14,8 +14,10 @@ import anyio
 import anyio.to_thread
 
 from outlast.clock import SystemClock
+from outlast.testing.adapter_contract.promises import processes_of
 from outlast.testing.adapter_contract.stage import Stage, Victim
 from outlast.world import World
+from tests.soak.turns import session_of
 
 Way: TypeAlias = Literal["worker", "harness", "both", "supervisor", "harness's supervisor"]
 
@@ -27,6 +29,9 @@ _WAYS: Mapping[Way, int] = {
     "harness's supervisor": 5,
 }
 _SUPERVISOR = b"supervise.py"
+PATIENCE = 3
+"""How often a session is struck before anything of it has gone on: a harness that takes long to start would never get
+there else."""
 
 
 @dataclass
@@ -50,6 +55,8 @@ class Crew:
     recovery_budget: int = 30
     alive: dict[str, Victim] = field(default_factory=dict[str, Victim])
     blows: list[Blow] = field(default_factory=list[Blow])
+    _struck: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """How far each session had come when it was struck, and how often it was struck there."""
 
     async def fill(self) -> None:
         """Start workers until there are enough."""
@@ -62,7 +69,11 @@ class Crew:
     async def strike(self) -> None:
         """Kill somebody who advances a session, if anybody does."""
         held = await holders(self.stage.world)
-        busy = sorted(name for name in held if name in self.alive)
+        busy = sorted(
+            name
+            for name, sessions in held.items()
+            if name in self.alive and not any(map(self._waits, sessions))
+        )
         if not busy:
             return
         (way,) = self.rng.choices(list(_WAYS), weights=list(_WAYS.values()))
@@ -73,6 +84,23 @@ class Crew:
         blow = Blow(way, name, sessions, SystemClock().now())
         if self._kill(way, victim, homes):
             self.blows.append(blow)
+            for session in sessions:
+                at, times = self._struck.get(session, (0, 0))
+                now = self._progress(session)
+                self._struck[session] = (now, times + 1 if at == now else 1)
+
+    def _waits(self, session: str) -> bool:
+        """Whether it was struck often enough for now."""
+        at, times = self._struck.get(session, (0, 0))
+        return times >= PATIENCE and at == self._progress(session)
+
+    def _progress(self, session: str) -> int:
+        """How much has come of it: answers of the model, and effects."""
+        answered = sum(
+            one.outcome == "completed" and session_of(one.conversation or "") == session
+            for one in self.stage.requests()
+        )
+        return answered + len(self.stage.effects(session).all())
 
     def kill_worker(self, name: str, sessions: Sequence[str]) -> None:
         """Kill this worker, which advances these sessions."""
@@ -85,13 +113,17 @@ class Crew:
             case "worker":
                 return self._end(victim, [victim.pid])
             case "both":
-                return self._end(victim, [victim.pid, *harnesses(homes)])
+                return self._end(victim, [victim.pid, *self._harnesses(homes)])
             case "supervisor":
                 return self._end(victim, [victim.process.pid])
             case "harness":
-                return _all_killed(harnesses(homes)[:1])
+                return _all_killed(self._harnesses(homes)[:1])
             case "harness's supervisor":
                 return _all_killed(supervisors(homes)[:1])
+
+    def _harnesses(self, homes: Sequence[Path]) -> list[int]:
+        """The processes of the harness itself, of sessions with these homes."""
+        return [pid for pid, line in _commands(homes) if self.stage.subject.is_program(line)]
 
     def _end(self, victim: Victim, pids: Sequence[int]) -> bool:
         del self.alive[victim.name]
@@ -150,27 +182,18 @@ async def holders(world: World) -> dict[str, list[str]]:
             return held
 
 
-def harnesses(homes: Sequence[Path]) -> list[int]:
-    """The Claude Code processes of sessions with these homes."""
-    return [pid for pid, line in _commands(homes) if b"--session-mirror" in line and _SUPERVISOR not in line]
-
-
 def supervisors(homes: Sequence[Path]) -> list[int]:
     """The supervisors of their attempts."""
     return [pid for pid, line in _commands(homes) if _SUPERVISOR in line]
 
 
 def _commands(homes: Sequence[Path]) -> list[tuple[int, bytes]]:
-    needles = [str(home).encode() for home in homes]
     found: list[tuple[int, bytes]] = []
-    for name in os.listdir("/proc"):  # noqa: PTH208 - processes end while they are listed
-        if name.isdigit():
-            try:
-                line = Path("/proc", name, "cmdline").read_bytes()
-            except OSError:
-                continue
-            if any(needle in line for needle in needles):
-                found.append((int(name), line))
+    for pid in (pid for home in homes for pid in processes_of(home)):
+        try:
+            found.append((pid, Path("/proc", str(pid), "cmdline").read_bytes()))
+        except OSError:  # it has ended meanwhile
+            continue
     return found
 
 

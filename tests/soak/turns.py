@@ -1,19 +1,21 @@
 """What the soaked turns do: drawn from a seed, alike in every run with it."""
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from outlast.testing.adapter_contract import Subject
 from outlast.testing.adapter_contract.shop import effect_command
 from outlast.testing.models import Step, ToolUse
-from tests.harnesses.claude_code import agent_use, bash, use, write
 
 Kind: TypeAlias = Literal["words", "single", "parallel", "chain", "sub-agent", "hour"]
 
 TURNS_OF_A_SESSION = 4
 HELD = "hour-is-over"
 """What the hour-long tool call waits for."""
+_CONVERSATION = re.compile(r"t(\d+)")
 _WEIGHTS: dict[Kind, int] = {"words": 4, "single": 30, "parallel": 38, "chain": 20, "sub-agent": 8}
 
 
@@ -32,6 +34,12 @@ class PlannedTurn:
         return f"Turn {self.number} is over."
 
 
+def session_of(conversation: str) -> str:
+    """The session that a conversation of the script belongs to; empty if it is none of a turn's."""
+    found = _CONVERSATION.match(conversation)
+    return f"s{int(found[1]) // TURNS_OF_A_SESSION}" if found else ""
+
+
 class _Marks:
     """Names for effects, each used once."""
 
@@ -44,78 +52,83 @@ class _Marks:
         return f"t{self._turn}.{self._count}"
 
 
-def planned(n: int, seed: int) -> list[PlannedTurn]:
-    """`n` turns, with at least one sub-agent and one hour-long tool call among them."""
+def planned(subject: Subject, n: int, seed: int) -> list[PlannedTurn]:
+    """`n` turns of a harness, with at least one hour-long tool call and one sub-agent, if it has them, among them."""
     rng = random.Random(seed)
-    kinds: list[Kind] = rng.choices(list(_WEIGHTS), weights=list(_WEIGHTS.values()), k=n)
+    has_sub_agents = subject.sub_agent("any") is not None
+    weights: dict[Kind, int] = {
+        kind: weight for kind, weight in _WEIGHTS.items() if has_sub_agents or kind != "sub-agent"
+    }
+    kinds: list[Kind] = rng.choices(list(weights), weights=list(weights.values()), k=n)
     if n >= 2:
         first, second = rng.sample(range(n), 2)
-        kinds[first], kinds[second] = "sub-agent", "hour"
-    return [_turn(number, kind, rng) for number, kind in enumerate(kinds)]
+        kinds[first], kinds[second] = "sub-agent" if has_sub_agents else "chain", "hour"
+    return [_Writer(subject, number, rng).turn(kind) for number, kind in enumerate(kinds)]
 
 
-def _turn(number: int, kind: Kind, rng: random.Random) -> PlannedTurn:
-    session, name = f"s{number // TURNS_OF_A_SESSION}", f"t{number}"
-    marks = _Marks(number)
-    script: dict[str, Sequence[Step]] = {}
-    steps = _steps(kind, session, name, marks, rng, script)
-    end = Step(text=f"Turn {number} is over.", gap_s=_gap(rng), delay_s=rng.uniform(0, 0.3))
-    script[name] = [*steps, end]
-    return PlannedTurn(number, session, kind, name, script)
+class _Writer:
+    """Writes one turn."""
 
+    def __init__(self, subject: Subject, number: int, rng: random.Random) -> None:
+        self._subject = subject
+        self._number = number
+        self._rng = rng
+        self._session = session_of(f"t{number}")
+        self._marks = _Marks(number)
+        self._script: dict[str, Sequence[Step]] = {}
 
-def _steps(
-    kind: Kind,
-    session: str,
-    name: str,
-    marks: _Marks,
-    rng: random.Random,
-    script: dict[str, Sequence[Step]],
-) -> list[Step]:
-    match kind:
-        case "words":
-            return []
-        case "single":
-            return [_step([_tool(session, marks, rng)], rng)]
-        case "parallel":
-            return [_step([_tool(session, marks, rng) for _ in range(rng.randint(2, 5))], rng)]
-        case "chain":
-            return [_step([_tool(session, marks, rng)], rng) for _ in range(rng.randint(2, 3))]
-        case "sub-agent":
-            inner = f"{name}.sub"
-            script[inner] = [_step([_tool(session, marks, rng), _tool(session, marks, rng)], rng), _said(rng)]
-            return [_step([agent_use(inner)], rng)]
-        case "hour":
-            return [_step([use("wait_an_hour", mark=marks.next(), until=HELD)], rng)]
+    def turn(self, kind: Kind) -> PlannedTurn:
+        name, rng = f"t{self._number}", self._rng
+        steps = self._steps(kind, name)
+        end = Step(text=f"Turn {self._number} is over.", gap_s=self._gap(), delay_s=rng.uniform(0, 0.3))
+        self._script[name] = [*steps, end]
+        return PlannedTurn(self._number, self._session, kind, name, self._script)
 
+    def _steps(self, kind: Kind, name: str) -> list[Step]:
+        match kind:
+            case "words":
+                return []
+            case "single":
+                return [self._step(self._tool())]
+            case "parallel":
+                return [self._step(*(self._tool() for _ in range(self._rng.randint(2, 5))))]
+            case "chain":
+                return [self._step(self._tool()) for _ in range(self._rng.randint(2, 3))]
+            case "sub-agent":
+                inner = f"{name}.sub"
+                report = Step(text="This is what was found, in a few words.", gap_s=self._gap())
+                self._script[inner] = [self._step(self._tool(), self._tool()), report]
+                return [self._step(self._subject.sub_agent(inner))]
+            case "hour":
+                held = self._subject.application("wait_an_hour", mark=self._marks.next(), until=HELD)
+                return [self._step(held)]
 
-def _said(rng: random.Random) -> Step:
-    return Step(text="This is what was found, in a few words.", gap_s=_gap(rng))
+    def _step(self, *tools: ToolUse | None) -> Step:
+        said = "I do the next thing, and say in a sentence or two what it is, so that there is something to stream."
+        there = tuple(tool for tool in tools if tool is not None)
+        return Step(text=said, tools=there, gap_s=self._gap(), delay_s=self._rng.uniform(0, 0.2))
 
+    def _gap(self) -> float:
+        return self._rng.choice((0.0, 0.0, 0.01, 0.03))
 
-def _step(tools: Sequence[ToolUse], rng: random.Random) -> Step:
-    said = (
-        "I do the next thing, and say in a sentence or two what it is, so that there is something to stream."
-    )
-    return Step(text=said, tools=tuple(tools), gap_s=_gap(rng), delay_s=rng.uniform(0, 0.2))
+    def _tool(self) -> ToolUse:
+        hold_s = self._rng.choice((0.0, 0.0, 0.2, 0.6))
+        made = self._rng.choice(self._makers(hold_s))()
+        if made is not None:
+            return made
+        return self._subject.application("look", mark=self._marks.next(), hold_s=hold_s)
 
+    def _makers(self, hold_s: float) -> Sequence[Callable[[], ToolUse | None]]:
+        subject, marks = self._subject, self._marks
 
-def _gap(rng: random.Random) -> float:
-    return rng.choice((0.0, 0.0, 0.01, 0.03))
+        def ours(name: str) -> Callable[[], ToolUse]:
+            return lambda: subject.application(name, mark=marks.next(), hold_s=hold_s)
 
-
-def _tool(session: str, marks: _Marks, rng: random.Random) -> ToolUse:
-    hold_s = rng.choice((0.0, 0.0, 0.2, 0.6))
-
-    def ours(name: str) -> Callable[[], ToolUse]:
-        return lambda: use(name, mark=marks.next(), hold_s=hold_s)
-
-    makers: list[Callable[[], ToolUse]] = [
-        *(ours(name) for name in ("charge", "look", "pay", "book")),
-        lambda: bash(effect_command(session, marks.next(), f"; sleep {hold_s}")),
-        lambda: bash(effect_command(session, marks.next())),
-        lambda: bash(f"sleep {hold_s}; ls"),
-        lambda: ToolUse(name="Read", input={"file_path": "read-me.txt"}),
-        lambda: write(f"{marks.next()}.txt", "written once\n"),
-    ]
-    return rng.choice(makers)()
+        return [
+            *(ours(name) for name in ("charge", "look", "pay", "book")),
+            lambda: subject.shell(effect_command(self._session, marks.next(), f"; sleep {hold_s}")),
+            lambda: subject.shell(effect_command(self._session, marks.next())),
+            lambda: subject.shell(f"sleep {hold_s}; ls"),
+            lambda: subject.shell("cat read-me.txt"),
+            lambda: subject.write(f"{marks.next()}.txt", "written once\n"),
+        ]
