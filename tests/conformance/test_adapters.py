@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from outlast.testing.adapter_contract import CASES, Case, Ground, Subject
+from outlast.testing.adapter_contract.table import PROMISES, cases_of
 from tests.harnesses import SUBJECTS
+from tests.harnesses.page import PAGE, page
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -42,3 +44,12 @@ def test_each_promise_is_made_once() -> None:
 def test_what_a_harness_lacks_is_a_case(subject: Subject) -> None:
     assert set(subject.lacks) <= {case.name for case in CASES}
     assert all(reason.endswith(".") for reason in subject.lacks.values()), "a reason is a sentence"
+
+
+def test_the_table_of_harnesses_is_what_the_contract_says() -> None:
+    assert page() == PAGE.read_text(), "write it anew: python -m tests.harnesses"
+
+
+def test_each_case_stands_behind_one_row_of_the_table() -> None:
+    names = [case.name for case in CASES]
+    assert sorted(name for row in PROMISES for name in cases_of(row, names)) == sorted(names)

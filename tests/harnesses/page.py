@@ -1,0 +1,34 @@
+"""The page that says what holds of each harness, with the table that is made of the contract."""
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import cast
+
+from outlast.adapter import Adapter
+from outlast.testing.adapter_contract import CASES, Subject
+from outlast.testing.adapter_contract.table import Column, table
+from tests.harnesses import SUBJECTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "harnesses" / "index.md"
+BEGIN, END = "<!-- table: python -m tests.harnesses -->\n\n", "\n<!-- /table -->\n"
+NAMES = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "opencode": "OpenCode",
+    "pi": "Pi",
+}
+
+
+def page() -> str:
+    """The page, with the table as the code has it now."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    columns = [_column(subject) for subject in SUBJECTS if subject.name in NAMES]
+    return before + BEGIN + table(columns, [case.name for case in CASES]) + END + after
+
+
+def _column(subject: Subject) -> Column:
+    (found,) = entry_points(group="outlast.adapters", name=subject.name)
+    adapter = cast("Adapter", found.load()())
+    return Column(subject, NAMES[subject.name], adapter.abilities)
