@@ -15,6 +15,7 @@ from outlast.adapters.pi.dialogue import PiDialogue, Welcome
 from outlast.adapters.pi.driver import Driver
 from outlast.adapters.pi.files import SessionFile
 from outlast.adapters.pi.policies import policy_of
+from outlast.adapters.pi.user import link_user_files, user_home
 from outlast.adapters.pi.versions import installed
 from outlast.errors import BadSettings
 from outlast.records.kinds import Policy
@@ -86,6 +87,8 @@ class Pi:
         file = SessionFile(attempt, uuid)
         ready = await file.prepare()
         local = _in_users_directory(attempt)
+        if local:
+            link_user_files(home / launch.CONFIG, os.environ)
         _link(home / launch.PACKAGE, found.package)
         welcome = Welcome(launch.provider(api), list(attempt.tools.values()), ready.steers)
         dialogue = PiDialogue(
@@ -102,7 +105,7 @@ class Pi:
                 model=str(attempt.settings.get("model", "")),
                 flags=[str(flag) for flag in attempt.settings.get("flags") or ()],
                 options=attempt.settings.get("options") or {},
-                tool_home=_users_home(os.environ) if local else None,
+                tool_home=user_home(os.environ) if local else None,
             )
             dialogue.config = launch.provider_config(started)
             (home / launch.CONFIG / "settings.json").write_bytes(
@@ -125,11 +128,6 @@ def _in_users_directory(attempt: Attempt) -> bool:
     """Whether the session works where a person works too, with the person's own tools and settings."""
     opened = attempt.state.opened
     return opened is not None and opened.workspace.get("kind") == "local"
-
-
-def _users_home(environ: Mapping[str, str]) -> Path | None:
-    home = environ.get("HOME")
-    return Path(home) if home else None
 
 
 def _link(link: Path, target: Path) -> None:

@@ -122,6 +122,7 @@ class PiDialogue:
         welcome = self._welcome
         return {
             "outlast": "welcome",
+            "barred": self.dialect == "openai-responses",
             "provider": {"name": welcome.provider, "config": self.config},
             "tools": [
                 {"name": tool.name, "description": tool.description, "schema": tool.schema}

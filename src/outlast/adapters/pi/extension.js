@@ -103,6 +103,8 @@ export default async function outlast(pi) {
   const ours = new Set(told.tools.map((tool) => tool.name));
   const supplied = new Map(); // call id -> its end, as it is in the log or as the application's tool ended
   let answers = 0;
+  // Of a call of OpenAI's Responses, Pi's id is two: the call's, a bar, the item's.
+  const named = (id) => (told.barred ? id.split("|", 1)[0] : id);
 
   pi.registerProvider(told.provider.name, { ...told.provider.config, apiKey: token });
 
@@ -113,7 +115,7 @@ export default async function outlast(pi) {
       description: tool.description,
       parameters: tool.schema,
       async execute(id, params, signal) {
-        const { content, isError } = await run(tool.name, id, params, signal);
+        const { content, isError } = await run(tool.name, named(id), params, signal);
         if (isError) supplied.set(id, { content, isError });
         return { content, details: {} };
       },
@@ -121,7 +123,7 @@ export default async function outlast(pi) {
   }
 
   pi.on("tool_call", async (event, ctx) => {
-    const id = event.toolCallId;
+    const id = named(event.toolCallId);
     if (event.parentToolCallId) return block("This call did not run: only the model may call tools.");
     let answer;
     try {
@@ -133,13 +135,14 @@ export default async function outlast(pi) {
       const said = await ctx.ui.input(CONTINUE, id, { timeout: GATE_MS });
       return said === id ? undefined : block(said);
     }
-    if (answer.result) supplied.set(id, answer.result);
+    if (answer.result) supplied.set(event.toolCallId, answer.result);
     return block(answer.reason);
   });
 
   pi.on("tool_result", async (event) => {
     if (ours.has(event.toolName)) return;
-    const { toolCallId: id, toolName: name, content, isError } = event;
+    const { toolName: name, content, isError } = event;
+    const id = named(event.toolCallId);
     try {
       const answer = await hook("after", { call: id, name, content, isError });
       if (answer.settled === id) return;

@@ -106,7 +106,9 @@ class SessionFile:
     async def _end_of(self, harness_id: str, cut: TurnState | None) -> ToolResult:
         """How a call of the turn before this one ended."""
         for call in cut.calls.values() if cut is not None else ():
-            if call.intent.harness_id == harness_id and call.outcome is not None:
+            # Of a call of OpenAI's Responses, Pi's id is two: the call's, a bar, the item's.
+            own = harness_id == call.intent.harness_id or harness_id.startswith(f"{call.intent.harness_id}|")
+            if own and call.intent.harness_id and call.outcome is not None:
                 return await self._attempt.outcome(call.intent.call)
         return LOST
 
