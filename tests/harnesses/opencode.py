@@ -50,8 +50,9 @@ class OpenCodeSubject(Subject):
         return ToolUse(name="task", input=told)
 
     def compaction(self, early: ToolUse, summary: str, place: Path) -> Compaction:
-        first = Step(text="I act.", tools=(early,), usage=Usage(input_tokens=190_000))
-        return Compaction([first, Step(text=summary)])
+        # What is summed up stands in the request as the words of a user.
+        first = Step(text="I act. [script:summary]", tools=(early,), usage=Usage(input_tokens=990_000))
+        return Compaction([first], conversations={"summary": [Step(text=summary)]}, keeps=1, then="default")
 
     def is_program(self, command: bytes) -> bool:
         return b"opencode\0serve" in command and b"supervise.py" not in command

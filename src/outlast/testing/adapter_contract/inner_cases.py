@@ -66,7 +66,7 @@ def _compacted(*spots: Spot) -> Run:
             raise Lacking("it never compacts a conversation by itself")
         late = Step(text="I act again.", tools=(ground.use("charge", mark="late"),))
         after = [*says(*["Kept."] * compaction.keeps), late, *says(LAST)]
-        script = {"go": compaction.steps, "after": after, **compaction.conversations}
+        script = {"go": compaction.steps, compaction.then: after, **compaction.conversations}
         async with ground.staged(script) as stage:
             session = await stage.session(settings=compaction.settings)
             await session.send(prompt("go"), id="go")

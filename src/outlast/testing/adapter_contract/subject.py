@@ -24,7 +24,9 @@ class Compaction:
     asks: int = 2
     """Which model call of the turn asks for the summary."""
     keeps: int = 0
-    """Answers from before that stay in the conversation, behind the summary."""
+    """Answers that stand in the conversation when it goes on: from before and, where that is one, the summary."""
+    then: str = "after"
+    """The conversation that goes on: `default` where no user says the summary, since then none is selected."""
 
 
 class Subject(Protocol):

@@ -1,0 +1,88 @@
+"""What is OpenCode's alone: its third gate, midnight in its prompt, the packages that it would install."""
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from outlast.adapters.opencode.permissions import NOT_STARTED
+from outlast.gate import Point
+from outlast.testing.adapter_contract.case import Ground
+from outlast.testing.adapter_contract.shop import effect_command
+from outlast.testing.adapter_contract.spoiled import BadHooks, HookServer, Spoiled
+from outlast.testing.adapter_contract.stage import prompt, says
+from outlast.testing.faults import Spot
+from outlast.testing.models import Step
+from tests.harnesses.opencode import SUBJECT
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.harness(harness="opencode"),
+    pytest.mark.full,
+    pytest.mark.timeout(240),
+]
+
+_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: "
+
+
+class YesServer(HookServer):
+    """Lets every tool begin and asks nobody: what a broken hook could do at worst."""
+
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hooks_url: str
+    ) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        event = head.split(" ")[1].rsplit("/", 1)[-1]
+        lines = (line.partition(":") for line in head.split("\r\n")[1:] if line)
+        headers = {name.lower(): value.strip() for name, _, value in lines}
+        body = await reader.readexactly(int(headers["content-length"]))
+        self.asked.append(event)
+        said = msgspec.json.encode({"allow": True, "call": msgspec.json.decode(body).get("callID", "")})
+        if event != "before":
+            told = {"authorization": headers["authorization"]}
+            async with httpx.AsyncClient(timeout=120, trust_env=False) as client:
+                said = (await client.post(f"{hooks_url}/{event}", content=body, headers=told)).content
+        writer.write(_HEAD + f"{len(said)}\r\n\r\n".encode() + said)
+        await writer.drain()
+
+
+async def test_a_tool_that_only_the_hook_let_through_is_refused_by_the_third_gate(tmp_path: Path) -> None:
+    command = SUBJECT.shell(effect_command("s", "shell"))
+    script = {"go": [Step(text="A command.", tools=(command,)), *says("So be it.")]}
+    async with Ground(SUBJECT, tmp_path).staged(script) as stage:
+        server = YesServer("500")
+        spoiled = Spoiled(stage.agent.adapter, lambda attempt: BadHooks(attempt, server))
+        stage.agent = replace(stage.agent, adapter=spoiled)
+        assert str(await stage.finish(await stage.send(prompt("go")))) == "So be it."
+        assert "before" in server.asked
+        assert stage.effects().all() == [], "the tool has run"
+        last = stage.models.find_body(stage.requests()[-1].n) or b""
+        assert NOT_STARTED.encode() in last, "the model is told why"
+        installed = stage.home("s") / ".config" / "opencode" / "node_modules"
+        assert list(installed.iterdir()) == [], "no package was installed"
+
+
+async def test_midnight_in_the_middle_of_a_turn_changes_no_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = {
+        "go": [
+            Step(text="I act.", tools=(SUBJECT.application("charge", mark="a"),)),
+            Step(text="I look.", tools=(SUBJECT.application("look", mark="b"),)),
+            *says("The end."),
+        ]
+    }
+    # Half a day away, where it is another date: behind by twelve hours in the morning, ahead by fourteen after that.
+    elsewhere = "Etc/GMT+12" if time.gmtime().tm_hour < 12 else "Pacific/Kiritimati"
+    async with Ground(SUBJECT, tmp_path).staged(script) as stage:
+        monkeypatch.setenv("TZ", "UTC")
+        turn = await stage.send(prompt("go"), id="go")
+        await stage.killed_at(Spot(Point.BEFORE_INTENT, "model", 2))
+        monkeypatch.setenv("TZ", elsewhere)
+        assert str(await stage.finish(turn)) == "The end."
+        assert stage.steps() == [0, 1, 2]
+        await stage.kept(lost_answers=1)
