@@ -305,6 +305,10 @@ class Calls(Protocol):
         """What the log has next in a lane that a loop walks again; None where the loop goes on anew."""
         ...
 
+    def rewind(self, lane: str) -> None:
+        """What the log has in this lane and those within it is ahead again: the loop does it once more."""
+        ...
+
     def pass_by(self, lane: str) -> None:
         """What the log has in this lane and those within it need not be made again: how it all ended is known."""
         ...

@@ -217,6 +217,9 @@ class MemoryCalls:
     async def walked(self) -> None:
         raise NotImplementedError
 
+    def rewind(self, lane: str) -> None:
+        raise NotImplementedError
+
     def pass_by(self, lane: str) -> None:
         raise NotImplementedError
 

@@ -72,6 +72,12 @@ class CallIndex:
         """The loop has come to what was ahead."""
         self._walked[lane] += 1
 
+    def rewind(self, lane: str) -> None:
+        """The loop comes to what is in this lane and those within it once more."""
+        for walked in self._walked:
+            if walked == lane or walked.startswith(f"{lane}."):
+                self._walked[walked] = 0
+
     def make(self, state: CallState) -> None:
         """Take in a new intent of the loop's own, which it has come to by making it."""
         self.add(state)

@@ -45,6 +45,9 @@ class LoopCalls:
         state = self.index.ahead(lane)
         return None if state is None else state.intent
 
+    def rewind(self, lane: str) -> None:
+        self.index.rewind(lane)
+
     def pass_by(self, lane: str) -> None:
         self.index.pass_by(lane)
 
