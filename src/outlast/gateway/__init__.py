@@ -5,31 +5,26 @@
 
 from outlast.gateway.app import HttpGateway, open_gateway
 from outlast.gateway.limits import Limits
-from outlast.gateway.upstream import (
-    ApiKey,
-    Bearer,
-    ByDialect,
-    Login,
-    NoCredential,
-    Open,
-    OpenAIKey,
-    Subscription,
-    Target,
-    Upstream,
-)
+from outlast.gateway.target import Asker, NoCredential, NotOffered, Target, Upstream
+from outlast.gateway.tenant_keys import TenantKeys
+from outlast.gateway.upstream import ApiKey, Bearer, ByDialect, Login, Open, OpenAIKey, Subscription, Unusable
 
 __all__ = [
     "ApiKey",
+    "Asker",
     "Bearer",
     "ByDialect",
     "HttpGateway",
     "Limits",
     "Login",
     "NoCredential",
+    "NotOffered",
     "Open",
     "OpenAIKey",
     "Subscription",
     "Target",
+    "TenantKeys",
+    "Unusable",
     "Upstream",
     "open_gateway",
 ]

@@ -18,14 +18,15 @@ from outlast.gateway.doors import NOT_OPEN, Doors, OpenDoor
 from outlast.gateway.hooks import Hooks, generic_deny
 from outlast.gateway.journal import Journal
 from outlast.gateway.limits import Limits
+from outlast.gateway.line import open_line
 from outlast.gateway.openai_chat import OpenAIChat
 from outlast.gateway.openai_responses import OpenAIResponses
 from outlast.gateway.passage import Passage
 from outlast.gateway.refusals import error
 from outlast.gateway.server import serving
 from outlast.gateway.strangers import Strangers
+from outlast.gateway.target import Upstream
 from outlast.gateway.tools import ToolServer
-from outlast.gateway.upstream import Upstream, open_line
 from outlast.gateway.wire import LAST, ClientGone, Http
 from outlast.groups import task_group
 from outlast.ids import new_token

@@ -15,9 +15,11 @@ from outlast.gateway.dialect import Dialect, Heard
 from outlast.gateway.doors import OpenDoor
 from outlast.gateway.feed import Feed, Whole
 from outlast.gateway.limits import Limits
+from outlast.gateway.line import Line
 from outlast.gateway.refusals import error, refused
 from outlast.gateway.sse import Cutter, Frame, Malformed
-from outlast.gateway.upstream import Line, NoCredential, Upstream, incoming, outgoing
+from outlast.gateway.target import Asked, Asker, NoCredential, NotOffered, Upstream
+from outlast.gateway.target import Heard as Response
 from outlast.gateway.wire import JSON, Header
 from outlast.logs import logger
 from outlast.records import Usage
@@ -126,47 +128,53 @@ class Exchange:
             await self._settle(answer, request.model)
 
     async def _ask(self, request: Outgoing, upstream: Upstream) -> Mapping[str, Any]:
+        attempt = self._door.attempt
+        asked = Asked("POST", request.target, request.headers, request.body)
         try:
-            target = await upstream.target(self._dialect.name, self._door.attempt.session)
+            target = await upstream.target(Asker(self._dialect.name, attempt.tenant, attempt.session))
+            async with self._line.ask(target, asked) as response:
+                return await self._answered(request, response)
         except NoCredential as missing:
             raise _CameToNothing("no credential", refused(self._dialect, str(missing))) from None
-        url, headers = target.url(request.target), outgoing(request.headers, target)
-        async with self._line.send("POST", url, headers, request.body) as response:
-            if not response.is_success:
-                raise await self._declined(response)
-            await self._cross(Point.IN_EFFECT)
-            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if kind != ("text/event-stream" if request.stream else "application/json"):
-                reason = f"it is {kind or 'of no kind'}, not what was asked for"
-                raise Malformed(reason)
-            if request.stream:
-                return await self._listen(response, request.model)
-            return await self._read(response)
+        except NotOffered as nothing:
+            raise _CameToNothing("not offered", refused(self._dialect, str(nothing))) from None
 
-    async def _declined(self, response: httpx.Response) -> _CameToNothing:
+    async def _answered(self, request: Outgoing, response: Response) -> Mapping[str, Any]:
+        if not response.is_success:
+            raise await self._declined(response)
+        await self._cross(Point.IN_EFFECT)
+        kind = response.kind
+        if kind != ("text/event-stream" if request.stream else "application/json"):
+            reason = f"it is {kind or 'of no kind'}, not what was asked for"
+            raise Malformed(reason)
+        if request.stream:
+            return await self._listen(response, request.model)
+        return await self._read(response)
+
+    async def _declined(self, response: Response) -> _CameToNothing:
         """The provider's error, to be passed on as it is: the harness decides whether to ask again."""
         body = await _limited(response, _ERROR_BYTES)
-        headers = incoming(response)
+        headers = response.headers
         if not body:
-            body, headers = self._dialect.error(response.status_code, "The provider gave no reason."), JSON
-        instead = Whole(response.status_code, body, headers)
-        return _CameToNothing(f"HTTP {response.status_code}", instead, _retry_after_s(response))
+            body, headers = self._dialect.error(response.status, "The provider gave no reason."), JSON
+        instead = Whole(response.status, body, headers)
+        return _CameToNothing(f"HTTP {response.status}", instead, _retry_after_s(response))
 
     # an answer at once
 
-    async def _read(self, response: httpx.Response) -> Mapping[str, Any]:
+    async def _read(self, response: Response) -> Mapping[str, Any]:
         body = await _limited(response, self._limits.answer_bytes)
         answer = self._dialect.whole(body)
         self._held.append(body)
-        self.feed.headers = incoming(response)
+        self.feed.headers = response.headers
         return answer
 
     # an answer as a stream
 
-    async def _listen(self, response: httpx.Response, model: str) -> Mapping[str, Any]:
+    async def _listen(self, response: Response, model: str) -> Mapping[str, Any]:
         reader, cutter = self._dialect.reader(model), Cutter(self._limits.answer_bytes)
-        self.feed.headers = incoming(response)
-        chunks = response.aiter_bytes()
+        self.feed.headers = response.headers
+        chunks = response.chunks()
         size = 0
         async for chunk in chunks:
             size += len(chunk)
@@ -256,15 +264,15 @@ class Exchange:
         return error(self._dialect, status, message)
 
 
-def _retry_after_s(response: httpx.Response) -> float:
+def _retry_after_s(response: Response) -> float:
     """The wait that the provider asks for, in whole seconds (RFC 9110, section 10.2.3); dates are not used by any."""
-    text = response.headers.get("retry-after", "")
+    text = response.retry_after
     return min(float(text), _RETRY_AFTER_MOST_S) if text.isascii() and text.isdigit() else 0.0
 
 
-async def _limited(response: httpx.Response, limit: int) -> bytes:
+async def _limited(response: Response, limit: int) -> bytes:
     body = bytearray()
-    async for chunk in response.aiter_bytes():
+    async for chunk in response.chunks():
         body += chunk
         if len(body) > limit:
             reason = f"it is longer than {limit:,} bytes"

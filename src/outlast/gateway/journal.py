@@ -14,8 +14,9 @@ from outlast.gateway.doors import OpenDoor
 from outlast.gateway.exchange import Exchange, Outgoing
 from outlast.gateway.feed import Whole
 from outlast.gateway.limits import Limits
+from outlast.gateway.line import Line
 from outlast.gateway.refusals import error, refused
-from outlast.gateway.upstream import Line, Upstream
+from outlast.gateway.target import Upstream
 from outlast.gateway.wire import BodyTooLarge, ClientGone, Http
 from outlast.logs import logger
 

@@ -7,8 +7,9 @@ import httpx
 from outlast.gateway.doors import OpenDoor
 from outlast.gateway.feed import Whole
 from outlast.gateway.limits import Limits
+from outlast.gateway.line import Line
 from outlast.gateway.refusals import error, refused
-from outlast.gateway.upstream import Line, NoCredential, Upstream, incoming, outgoing
+from outlast.gateway.target import Asked, Asker, NoCredential, NotOffered, Upstream
 from outlast.gateway.wire import BodyTooLarge, ClientGone, Http
 
 _ANSWER_BYTES: Final = 16 * 1024 * 1024
@@ -33,6 +34,8 @@ class Passage:
             )
         except NoCredential as missing:
             whole = refused(door.dialect, str(missing))
+        except NotOffered as nothing:
+            whole = error(door.dialect, 404, str(nothing))
         except httpx.TimeoutException:
             whole = error(door.dialect, 504, "The provider gave no answer in time.")
         except httpx.HTTPError as broken:
@@ -47,12 +50,13 @@ class Passage:
             return
 
     async def _ask(self, http: Http, door: OpenDoor, body: bytes) -> Whole:
-        target = await self._upstream.target(door.dialect.name, door.attempt.session)
-        headers = outgoing(http.pairs, target)
-        async with self._line.send(http.method, target.url(http.target), headers, body or None) as response:
+        attempt = door.attempt
+        target = await self._upstream.target(Asker(door.dialect.name, attempt.tenant, attempt.session))
+        asked = Asked(http.method, http.target, http.pairs, body or None)
+        async with self._line.ask(target, asked) as response:
             answer = bytearray()
-            async for chunk in response.aiter_bytes():
+            async for chunk in response.chunks():
                 answer += chunk
                 if len(answer) > _ANSWER_BYTES:
                     return error(door.dialect, 502, f"The answer is longer than {_ANSWER_BYTES:,} bytes.")
-            return Whole(response.status_code, bytes(answer), incoming(response))
+            return Whole(response.status, bytes(answer), response.headers)

@@ -1,0 +1,53 @@
+"""Our connections to providers."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from http.cookiejar import DefaultCookiePolicy
+from typing import Final
+
+import anyio
+import httpx
+
+from outlast.gateway.limits import Limits
+from outlast.gateway.target import Asked, Heard, Target
+
+_NEAR: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Line:
+    """Asks providers."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    @asynccontextmanager
+    async def ask(self, target: Target, asked: Asked) -> AsyncGenerator[Heard]:
+        """Send a request; the response's body is read inside the block.
+
+        Raises:
+            NotOffered: the provider has nothing for it.
+            NoCredential
+            httpx.HTTPError
+        """
+        sent = await target.translator.put(asked, target)
+        request = self._client.build_request(sent.method, sent.url, headers=sent.headers, content=sent.body)
+        response = await self._client.send(request, stream=True)
+        try:
+            yield target.translator.hear(response)
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(1):
+                await response.aclose()
+
+
+@asynccontextmanager
+async def open_line(limits: Limits) -> AsyncGenerator[Line]:
+    """Connections that are kept open between requests, without a limit on their number."""
+    timeout = httpx.Timeout(limits.silence_s, connect=limits.connect_s, pool=limits.connect_s)
+    pool = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60.0)
+    # A proxy of the environment leads out into the world; it does not know this machine's own servers.
+    trusted = httpx.create_ssl_context()  # reads every authority's certificate: once is enough
+    near = {f"all://{name}": httpx.AsyncHTTPTransport(trusted, limits=pool) for name in _NEAR}
+    async with httpx.AsyncClient(verify=trusted, timeout=timeout, limits=pool, mounts=near) as client:
+        # One client serves many sessions, and a cookie would tie them together.
+        client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        yield Line(client)
