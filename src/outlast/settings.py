@@ -33,6 +33,7 @@ class Settings:
     drain_s: float = 30.0
     anthropic_base_url: str = ANTHROPIC
     openai_base_url: str = OPENAI
+    keys_file: str = ""
     notify_url: str = ""
     notify_command: str = ""
     notify_secret: str = ""
@@ -67,6 +68,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "drain_s": "How long `outlast work` lets turns go on after SIGTERM before it hands them over.",
     "anthropic_base_url": "Where model requests in the Anthropic dialect go.",
     "openai_base_url": "Where model requests in the dialects of OpenAI go, the version included: `…/v1`.",
+    "keys_file": "Providers and keys of each tenant, in place of those of the environment.",
     "notify_url": "Who is told when a turn has ended, waits or is parked: each notice is posted there, signed.",
     "notify_command": "In place of a URL, a command that is given each notice on its standard input.",
     "notify_secret": "Signs what is told; needed with `notify_url`.",
@@ -89,6 +91,7 @@ _OWNERS: Final = frozenset(
         "harness_dir",
         "anthropic_base_url",
         "openai_base_url",
+        "keys_file",
         "notify_url",
         "notify_command",
         "notify_secret",

@@ -1,73 +1,163 @@
 """Chooses where model requests go and with which credential, from the environment, for each dialect."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from outlast.gateway.upstream import (
-    ApiKey,
-    Bearer,
-    ByDialect,
-    Login,
-    Open,
-    OpenAIKey,
-    Subscription,
-    Upstream,
-)
+import msgspec
+
+from outlast.cli.lazy import loaded
+from outlast.errors import BadSettings
+from outlast.gateway.target import Upstream
+from outlast.gateway.tenant_keys import OPENAI_DIALECTS, TenantKeys, read_tenant_keys
+from outlast.gateway.upstream import ApiKey, Bearer, ByDialect, Login, Open, OpenAIKey, Subscription, Unusable
 from outlast.settings import ANTHROPIC, OPENAI, Settings
 
 NO_CREDENTIAL: Final = "no credential"
-OPENAI_DIALECTS: Final = ("openai-responses", "openai-chat")
+DIALECTS: Final = ("anthropic", *OPENAI_DIALECTS)
+SPEAKS: Final[Mapping[str, Sequence[str]]] = {"claude-code": ("anthropic",), "codex": ("openai-responses",)}
+"""The harnesses that speak one dialect only; the others can be set up for each."""
+
+_BEDROCK: Final = "CLAUDE_CODE_USE_BEDROCK"
+_VERTEX: Final = "CLAUDE_CODE_USE_VERTEX"
+_SET: Final = frozenset({"1", "true", "yes", "on"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class Choice:
+    """Where the requests of a dialect go."""
+
     upstream: Upstream
-    base_url: str
-    kind: str
+    told: str
+    """For `doctor`: the address and the kind of credential, without the secret."""
+    fault: str = ""
+    """Why it cannot work, and what to do; empty if nothing speaks against it."""
 
 
 def upstream_of(settings: Settings, environ: Mapping[str, str]) -> Upstream:
-    """The providers for this worker.
+    """The providers for this worker: those of `keys_file` by tenant, else those that the environment names."""
+    if settings.keys_file:
+        return TenantKeys(Path(settings.keys_file).expanduser())
+    return ByDialect({dialect: choose(settings, environ, dialect).upstream for dialect in DIALECTS})
 
-    Of Anthropic's dialect, in this order: `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` (a proxy's bearer token),
-    `CLAUDE_CODE_OAUTH_TOKEN` or the login in the user's `~/.claude` (a subscription). Of OpenAI's dialects:
-    `OPENAI_API_KEY`. Else no credential at all, for servers that want none.
+
+def choose(settings: Settings, environ: Mapping[str, str], dialect: str) -> Choice:
+    """The provider for a dialect.
+
+    Of Anthropic's, in this order: `CLAUDE_CODE_USE_BEDROCK`, `CLAUDE_CODE_USE_VERTEX`, `ANTHROPIC_API_KEY`,
+    `ANTHROPIC_AUTH_TOKEN` (a proxy's bearer token), `CLAUDE_CODE_OAUTH_TOKEN` or the login in the user's `~/.claude`
+    (a subscription, at Anthropic's own address only). Of OpenAI's: `OPENAI_API_KEY` or the key with which Codex has
+    logged in. Else no credential at all, for servers that want none.
     """
-    openai = _choose_openai(settings, environ).upstream
-    return ByDialect(
-        {"anthropic": _choose_anthropic(settings, environ).upstream, **dict.fromkeys(OPENAI_DIALECTS, openai)}
-    )
+    if settings.keys_file:
+        return _of_tenant(settings, dialect)
+    chosen = (_openai if dialect in OPENAI_DIALECTS else _anthropic)(settings, environ)
+    return Choice(Unusable(chosen.fault), chosen.told, chosen.fault) if chosen.fault else chosen
 
 
-def describe(settings: Settings, environ: Mapping[str, str], dialect: str = "anthropic") -> str:
-    """A line for `doctor`: what would be used for a dialect, without the secret."""
-    choose = _choose_openai if dialect in OPENAI_DIALECTS else _choose_anthropic
-    chosen = choose(settings, environ)
-    return f"{chosen.base_url} with {chosen.kind}"
+def _of_tenant(settings: Settings, dialect: str) -> Choice:
+    file = Path(settings.keys_file).expanduser()
+    told = f"{file} for tenant {settings.tenant}"
+    try:
+        tenants = read_tenant_keys(file)
+    except BadSettings as error:
+        return Choice(TenantKeys(file), told, str(error))
+    provider = "openai" if dialect in OPENAI_DIALECTS else "anthropic"
+    found = tenants.get(settings.tenant)
+    if found is None or dialect not in found.upstreams:
+        return Choice(TenantKeys(file), told, f"It has no [tenants.{settings.tenant}.{provider}]. Add it.")
+    return Choice(TenantKeys(file), told)
 
 
-def _choose_anthropic(settings: Settings, environ: Mapping[str, str]) -> _Choice:
+def _anthropic(settings: Settings, environ: Mapping[str, str]) -> Choice:
+    if _is_set(environ, _BEDROCK):
+        return _bedrock(environ)
+    if _is_set(environ, _VERTEX):
+        return _vertex(environ)
     base_url = _base_url(settings.anthropic_base_url, ANTHROPIC, environ.get("ANTHROPIC_BASE_URL"))
+    headers = _custom_headers(environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
     if key := environ.get("ANTHROPIC_API_KEY"):
-        return _Choice(ApiKey(key, base_url), base_url, "ANTHROPIC_API_KEY")
+        return Choice(ApiKey(key, base_url, headers), f"{base_url} with ANTHROPIC_API_KEY")
     if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
-        return _Choice(Bearer(token, base_url), base_url, "ANTHROPIC_AUTH_TOKEN")
+        return Choice(Bearer(token, base_url, headers), f"{base_url} with ANTHROPIC_AUTH_TOKEN")
+    if base_url.rstrip("/") != ANTHROPIC:
+        return _elsewhere(base_url, headers, environ)
     if token := environ.get("CLAUDE_CODE_OAUTH_TOKEN"):
-        return _Choice(Subscription(token, base_url), base_url, "CLAUDE_CODE_OAUTH_TOKEN")
-    login = _login(environ)
+        return Choice(Subscription(token, base_url), f"{base_url} with CLAUDE_CODE_OAUTH_TOKEN")
+    login = _claude_login(environ)
     if login.is_file():
-        return _Choice(Login(login, base_url), base_url, f"the login in {login.parent}")
-    return _Choice(Open(base_url), base_url, NO_CREDENTIAL)
+        return Choice(Login(login, base_url), f"{base_url} with the login in {login.parent}")
+    fault = "Set ANTHROPIC_API_KEY, or log in with Claude Code once."
+    return Choice(Open(base_url), f"{base_url} with {NO_CREDENTIAL}", fault)
 
 
-def _choose_openai(settings: Settings, environ: Mapping[str, str]) -> _Choice:
+def _elsewhere(base_url: str, headers: Mapping[str, str], environ: Mapping[str, str]) -> Choice:
+    """A server that is not Anthropic's: a subscription is not for it, and it would learn its token."""
+    if environ.get("CLAUDE_CODE_OAUTH_TOKEN"):
+        fault = (
+            "A subscription's token is for Anthropic's own address only: unset CLAUDE_CODE_OAUTH_TOKEN or "
+            "ANTHROPIC_BASE_URL, or set ANTHROPIC_AUTH_TOKEN to what that server wants."
+        )
+        return Choice(Open(base_url), f"{base_url} with CLAUDE_CODE_OAUTH_TOKEN", fault)
+    return Choice(Open(base_url, headers), f"{base_url} with {NO_CREDENTIAL}")
+
+
+def _bedrock(environ: Mapping[str, str]) -> Choice:
+    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
+    told = f"Amazon Bedrock in {region or 'no region'}"
+    if not region:
+        return Choice(Unusable(""), told, "Set AWS_REGION to the region whose Bedrock has your models.")
+    try:
+        bedrock, chain = _loaded("bedrock:Bedrock"), _loaded("aws:Chain")
+    except ModuleNotFoundError:
+        return Choice(Unusable(""), told, "Run pip install 'outlast[bedrock]'.")
+    key = environ.get("AWS_BEARER_TOKEN_BEDROCK")
+    signs = _loaded("aws:BedrockKey")(key) if key else chain()
+    kind = "AWS_BEARER_TOKEN_BEDROCK" if key else "the credentials of AWS"
+    base_url = environ.get("ANTHROPIC_BEDROCK_BASE_URL", "")
+    return Choice(bedrock(region, signs, base_url), f"{told} with {kind}")
+
+
+def _vertex(environ: Mapping[str, str]) -> Choice:
+    project = environ.get("ANTHROPIC_VERTEX_PROJECT_ID") or environ.get("GOOGLE_CLOUD_PROJECT") or ""
+    region = environ.get("CLOUD_ML_REGION") or "global"
+    told = f"Vertex AI in {region} for the project {project or '?'}"
+    if not project:
+        return Choice(Unusable(""), told, "Set ANTHROPIC_VERTEX_PROJECT_ID to your project of Google Cloud.")
+    try:
+        vertex = _loaded("vertex:Vertex")
+    except ModuleNotFoundError:
+        return Choice(Unusable(""), told, "Run pip install 'outlast[vertex]'.")
+    base_url = environ.get("ANTHROPIC_VERTEX_BASE_URL", "")
+    return Choice(vertex(project, region, base_url=base_url), f"{told} with the credentials of Google Cloud")
+
+
+def _openai(settings: Settings, environ: Mapping[str, str]) -> Choice:
     base_url = _base_url(settings.openai_base_url, OPENAI, environ.get("OPENAI_BASE_URL"))
-    key = environ.get("OPENAI_API_KEY", "")
     about = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
-    headers = {name: environ[variable] for name, variable in about.items() if key and environ.get(variable)}
-    return _Choice(OpenAIKey(key, base_url, headers), base_url, "OPENAI_API_KEY" if key else NO_CREDENTIAL)
+    headers = {name: environ[variable] for name, variable in about.items() if environ.get(variable)}
+    if key := environ.get("OPENAI_API_KEY"):
+        return Choice(OpenAIKey(key, base_url, headers), f"{base_url} with OPENAI_API_KEY")
+    if base_url.rstrip("/") != OPENAI:
+        return Choice(OpenAIKey("", base_url), f"{base_url} with {NO_CREDENTIAL}")
+    file = _codex_login(environ)
+    held = _codex_auth(file)
+    if isinstance(key := held.get("OPENAI_API_KEY"), str) and key:
+        return Choice(OpenAIKey(key, base_url, headers), f"{base_url} with the key in {file}")
+    fault = "Set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that wants no key."
+    if held.get("tokens"):
+        # OpenAI documents this login for Codex's own requests to ChatGPT, not for another program to pass on.
+        fault = f"The ChatGPT login in {file} is for Codex alone and is not used. {fault}"
+    return Choice(OpenAIKey("", base_url), f"{base_url} with {NO_CREDENTIAL}", fault)
+
+
+def _loaded(target: str) -> Any:
+    return loaded(f"outlast.gateway.{target}")
+
+
+def _is_set(environ: Mapping[str, str], name: str) -> bool:
+    return environ.get(name, "").strip().lower() in _SET
 
 
 def _base_url(set_here: str, default: str, set_for_harness: str | None) -> str:
@@ -77,6 +167,24 @@ def _base_url(set_here: str, default: str, set_for_harness: str | None) -> str:
     return set_for_harness or default
 
 
-def _login(environ: Mapping[str, str]) -> Path:
+def _custom_headers(lines: str) -> Mapping[str, str]:
+    """Headers as Claude Code's users set them: `Name: Value`, one a line."""
+    pairs = (line.partition(":") for line in lines.splitlines())
+    return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon and name.strip()}
+
+
+def _claude_login(environ: Mapping[str, str]) -> Path:
     directory = environ.get("CLAUDE_CONFIG_DIR") or Path(environ.get("HOME", "~")).expanduser() / ".claude"
     return Path(directory) / ".credentials.json"
+
+
+def _codex_login(environ: Mapping[str, str]) -> Path:
+    directory = environ.get("CODEX_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".codex"
+    return Path(directory) / "auth.json"
+
+
+def _codex_auth(file: Path) -> Mapping[str, Any]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
