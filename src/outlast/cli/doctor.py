@@ -14,12 +14,11 @@ import click
 from outlast.cli.exits import Exit
 from outlast.cli.harnesses import Finding, State, harness_findings
 from outlast.cli.options import Setup, perform, shared
-from outlast.cli.providers import NO_CREDENTIAL, describe
+from outlast.cli.providers import OPENAI_DIALECTS, choose
 from outlast.engine.pidns import can_use_pid_namespace
 from outlast.engine.processes import start_supervised
 from outlast.errors import OutlastError
 from outlast.ids import new_id
-from outlast.settings import ANTHROPIC
 
 _MARK = {
     "ok": ("●", "green"),
@@ -57,7 +56,8 @@ async def _findings(setup: Setup) -> AsyncGenerator[Finding]:
     yield await _pid_namespace()
     for finding in harness_findings():
         yield finding
-    yield _provider(setup)
+    yield _provider("anthropic models", setup, "anthropic")
+    yield _provider("openai models", setup, OPENAI_DIALECTS[0])
 
 
 def _text(finding: Finding) -> str:
@@ -131,12 +131,9 @@ def _disk(setup: Setup) -> Finding:
     )
 
 
-def _provider(setup: Setup) -> Finding:
-    said = describe(setup.settings, os.environ)
-    if said == f"{ANTHROPIC} with {NO_CREDENTIAL}":
-        hint = "Set ANTHROPIC_API_KEY, or log in with Claude Code once."
-        return Finding("model provider", "warning", said, hint)
-    return Finding("model provider", "ok", said)
+def _provider(what: str, setup: Setup, dialect: str) -> Finding:
+    chosen = choose(setup.settings, os.environ, dialect)
+    return Finding(what, "warning" if chosen.fault else "ok", chosen.told, chosen.fault)
 
 
 def _version(package: str) -> str:

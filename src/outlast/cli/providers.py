@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from outlast.cli.lazy import loaded
-from outlast.errors import BadSettings
+from outlast.errors import BadInput, BadSettings
 from outlast.gateway.target import Upstream
 from outlast.gateway.tenant_keys import OPENAI_DIALECTS, TenantKeys, read_tenant_keys
 from outlast.gateway.upstream import ApiKey, Bearer, ByDialect, Login, Open, OpenAIKey, Subscription, Unusable
@@ -54,6 +54,17 @@ def choose(settings: Settings, environ: Mapping[str, str], dialect: str) -> Choi
         return _of_tenant(settings, dialect)
     chosen = (_openai if dialect in OPENAI_DIALECTS else _anthropic)(settings, environ)
     return Choice(Unusable(chosen.fault), chosen.told, chosen.fault) if chosen.fault else chosen
+
+
+def refuse_unusable(settings: Settings, environ: Mapping[str, str], agent: str) -> None:
+    """Let nobody begin a turn whose first model request could only fail.
+
+    Raises:
+        BadInput: the harness `agent` speaks one dialect, and the provider that is set for it cannot work.
+    """
+    faults = [choose(settings, environ, dialect).fault for dialect in SPEAKS.get(agent, ())]
+    if faults and all(faults):
+        raise BadInput(detail=f"{agent} has no model provider here. {faults[0]}")
 
 
 def _of_tenant(settings: Settings, dialect: str) -> Choice:
@@ -146,6 +157,8 @@ def _openai(settings: Settings, environ: Mapping[str, str]) -> Choice:
     if isinstance(key := held.get("OPENAI_API_KEY"), str) and key:
         return Choice(OpenAIKey(key, base_url, headers), f"{base_url} with the key in {file}")
     fault = "Set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that wants no key."
+    if _is_set(environ, _BEDROCK) or _is_set(environ, _VERTEX):
+        fault = f"{fault} Bedrock and Vertex are asked in Anthropic's dialect only."
     if held.get("tokens"):
         # OpenAI documents this login for Codex's own requests to ChatGPT, not for another program to pass on.
         fault = f"The ChatGPT login in {file} is for Codex alone and is not used. {fault}"

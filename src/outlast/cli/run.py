@@ -1,5 +1,6 @@
 """`outlast run`: begin a turn, or come back to the one that is open, and watch it here."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from outlast.cli.attended import Attended, attend
 from outlast.cli.exits import Exit
 from outlast.cli.machine import machine_id
 from outlast.cli.options import PRIORITY, SESSION, Setup, examples, given, perform, shared
+from outlast.cli.providers import refuse_unusable
 from outlast.cli.watching import inputs_of
 from outlast.engine.places import fresh_home
 from outlast.errors import BadInput, NotFound, Refused, SessionExists, SessionUnknown, TurnUnknown
@@ -74,6 +76,8 @@ def run(
         found = agent_of(agent)
         for warning in found.adapter.check():
             click.secho(f"outlast: {warning}", fg="yellow", err=True)
+        if not detach:
+            refuse_unusable(setup.settings, os.environ, found.adapter.name)
         wish = Wish(found, name, None if prompt is None else given(prompt), cwd, model, priority)
         async with setup.world() as opened:
             if Capability.MULTI_PROCESS not in opened.capabilities:

@@ -48,7 +48,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tenants: dict[str, _Tenant]
 
 
-def read_tenant_keys(file: Path) -> Mapping[str, Upstream]:
+def read_tenant_keys(file: Path) -> Mapping[str, ByDialect]:
     """The providers of every tenant that `file` names.
 
     Raises:
