@@ -3,6 +3,6 @@
 from collections.abc import Sequence
 
 from outlast.testing.adapter_contract import Subject
-from tests.harnesses import claude_code, opencode, pi
+from tests.harnesses import claude_code, codex, opencode, pi
 
-SUBJECTS: Sequence[Subject] = (claude_code.SUBJECT, opencode.SUBJECT, pi.SUBJECT)
+SUBJECTS: Sequence[Subject] = (claude_code.SUBJECT, codex.SUBJECT, opencode.SUBJECT, pi.SUBJECT)
