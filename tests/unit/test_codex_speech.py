@@ -184,6 +184,12 @@ def test_a_failure_that_may_pass_is_tried_again_by_another_attempt(info: object)
         result_of({"status": "failed", "error": {"message": "no", "codexErrorInfo": info}}, "")
 
 
+def test_an_answer_that_broke_off_is_asked_for_again() -> None:
+    error = {"message": "stream disconnected before completion: network error", "codexErrorInfo": "other"}
+    with pytest.raises(ModelCallFailed, match="half an answer"):
+        result_of({"status": "failed", "error": error}, "")
+
+
 def test_a_failure_that_will_not_pass_ends_the_turn() -> None:
     ended = result_of({"status": "failed", "error": {"message": "no", "codexErrorInfo": "badRequest"}}, "")
     assert (ended.status, ended.error) == ("failed", "no")

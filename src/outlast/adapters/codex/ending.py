@@ -25,6 +25,8 @@ _BROKEN: Final = frozenset(
         "responseTooManyFailedAttempts",
     }
 )
+_DISCONNECTED: Final = "stream disconnected before completion"
+"""How Codex says that an answer broke off; it has no name for that."""
 _CUT: Final = "with half an answer"
 
 
@@ -56,7 +58,7 @@ def result_of(turn: Json, said: str) -> TurnResult:
         raise HarnessError(harness="Codex", reason=f"the turn was {status} within it. {text}".strip())
     if REFUSED in text:
         raise HarnessError(harness="Codex", reason=text[:500])
-    passing = _passing(error.get("codexErrorInfo"))
+    passing = _CUT if text.startswith(_DISCONNECTED) else _passing(error.get("codexErrorInfo"))
     if passing is not None:
         raise ModelCallFailed(status=passing, reason=text[:500])
     return TurnResult("failed", said, text or "it failed")

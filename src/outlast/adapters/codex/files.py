@@ -4,9 +4,11 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.codex.dialogue import COMPACTION
@@ -226,35 +228,30 @@ class SessionFiles:
         return changed
 
     async def mirror(self) -> None:
-        """Record what Codex has appended to the rollout, and settle the calls whose outputs stand there."""
+        """Record what Codex has appended to the rollout, and settle the calls whose outputs stand there.
+
+        Whoever is cancelled here has done nothing by halves: the next does the same again, at the same place.
+        """
         async with self._reading:
-            lines = await self._new_lines()
-            if not lines:
+            data = await anyio.to_thread.run_sync(
+                _read_from, self._attempt.places.home / self._path, self._read
+            )
+            whole = data[: data.rfind(b"\n") + 1]
+            if not whole:
                 return
+            lines = whole[:-1].decode(errors="replace").split("\n")
             records = parse(lines)
             has_prompt = not self.said and has_said(records, self._prompt)
-            position, self._count = self._count, self._count + len(lines)
             for call_id, output in in_items(item_of(record) for record in records).items():
                 await self._attempt.calls.settle_tool(call_id, ToolResult("ok", output))
-            await self._attempt.mirror(self._path, position, lines, durable=has_prompt)
+            await self._attempt.mirror(self._path, self._count, lines, durable=has_prompt)
+            self._read += len(whole)
+            self._count += len(lines)
             self.said = self.said or has_prompt
 
     async def settle(self, call_id: str, output: str) -> None:
         """A command has ended whose output does not stand in the rollout yet."""
         await self._attempt.calls.settle_tool(call_id, ToolResult("ok", output))
-
-    async def _new_lines(self) -> list[str]:
-        """The whole lines behind what has been read."""
-        path = anyio.Path(self._attempt.places.home, self._path)
-        try:
-            async with await anyio.open_file(path, "rb") as file:
-                await file.seek(self._read)
-                data = await file.read()
-        except OSError:  # it is not there yet
-            return []
-        end = data.rfind(b"\n") + 1
-        self._read += end
-        return data[: end - 1].decode(errors="replace").split("\n") if end else []
 
     def _stamp(self) -> str:
         return stamp(self._attempt.clock.now())
@@ -270,3 +267,12 @@ def _answered(turn: TurnState, lane: str) -> list[CallState]:
         and call.outcome is not None
         and call.outcome.status == "ok"
     ]
+
+
+def _read_from(path: Path, position: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(position)
+            return file.read()
+    except FileNotFoundError:  # Codex has not written to it yet
+        return b""

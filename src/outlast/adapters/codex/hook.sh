@@ -10,7 +10,7 @@ deny() {
 place=${OUTLAST_HOOKS_URL#http://}
 host=${place%%/*}
 body=$(</dev/stdin)
-exec 3<>"/dev/tcp/${host%:*}/${host##*:}" || deny 'outlast cannot be reached, so nothing may run.'
+{ exec 3<>"/dev/tcp/${host%:*}/${host##*:}"; } 2>/dev/null || deny 'outlast cannot be reached, so nothing may run.'
 printf 'POST /%s/%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s' \
   "${place#*/}" "$1" "$host" "$OUTLAST_ATTEMPT_TOKEN" "${#body}" "$body" >&3 || deny 'outlast cannot be reached, so nothing may run.'
 IFS= read -r -d '' -u 3 answer

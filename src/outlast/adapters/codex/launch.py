@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from outlast.adapter import Door
 from outlast.adapters.codex.places import HOME, stamp
+from outlast.adapters.shapes import as_object
 from outlast.ids import sha256
 from outlast.tool import Tool
 
@@ -27,11 +28,13 @@ HELLO_TIMEOUT_S: Final = 10
 
 OFF: Final = (
     "apps", "browser_use", "computer_use", "daemon_auto_start", "goals", "image_generation", "in_app_browser",
-    "memories", "multi_agent", "multi_agent_v2", "plugins", "plugin_sharing", "remote_plugin", "shell_snapshot",
+    "memories", "plugins", "plugin_sharing", "remote_plugin", "shell_snapshot",
     "skill_mcp_dependency_install", "sleep_tool", "tool_suggest",
 )  # fmt: skip
-"""Features that would act on their own, go on after the turn, talk to other services, or start agents whose calls
-nobody could put in order after a kill."""
+"""Features that would act on their own, go on after the turn, or talk to other services."""
+
+ALONE: Final[Mapping[str, Any]] = {"enabled": False}
+"""Of the sub-agents: they go on beside the turn, and nobody starts them again after a kill."""
 
 FLAGS: Final[Mapping[str, Any]] = {
     "check_for_update_on_startup": False,
@@ -147,7 +150,8 @@ def thread_params(launch: Launch, cwd: Path) -> Mapping[str, Any]:
         "excludeTurns": True,
         "config": {
             **launch.config,
-            "features": {**_object(launch.config.get("features")), **dict.fromkeys(OFF, False)},
+            "features": {**as_object(launch.config.get("features")), **dict.fromkeys(OFF, False)},
+            "agents": {**as_object(launch.config.get("agents")), **ALONE},
         },
         **({"model": launch.model} if launch.model else {}),
     }
@@ -196,6 +200,7 @@ def _config(launch: Launch) -> str:
         ("", {"model_provider": PROVIDER, **FLAGS}),
         (f"model_providers.{PROVIDER}", provider),
         ("features", dict.fromkeys(OFF, False)),
+        ("agents", ALONE),
         ("analytics", {"enabled": False}),
         ("feedback", {"enabled": False}),
         ("history", {"persistence": "none"}),
@@ -212,7 +217,3 @@ def _table(name: str, values: Mapping[str, Any]) -> str:
     # A JSON string, number, boolean or list of these is the same in TOML.
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
     return "\n".join([*([f"[{name}]"] if name else []), *lines, ""])
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType] - JSON
