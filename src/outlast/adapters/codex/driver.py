@@ -149,7 +149,8 @@ class Driver:
             case "item/tool/requestUserInput":
                 return {"answers": {}}
             case "mcpServer/elicitation/request":
-                return {"action": "decline"}
+                granted = await self._is_granted(await self._call_over_mcp(params))
+                return {"action": "accept", "content": {}} if granted else {"action": "decline"}
             case _:
                 return None
 
@@ -172,6 +173,17 @@ class Driver:
             return False
         await self._files.mirror()
         return self._files.said
+
+    async def _call_over_mcp(self, params: Json) -> str:
+        """The id of the call to another MCP server that an approval is about: it names tool and arguments only."""
+        about = as_object(params.get("_meta"))
+        name = f"mcp__{params.get('serverName', '')}__{about.get('tool_name', '')}"
+        for state in self._attempt.turn.open_calls():
+            intent = state.intent
+            begun = intent.name == name and state.started == self._attempt.fence
+            if begun and await self._attempt.arguments(intent.call) == about.get("tool_params"):
+                return intent.harness_id
+        return ""
 
     async def _mirror(self) -> None:
         while True:

@@ -16,6 +16,7 @@ BUILT_IN: Final[Mapping[str, Policy]] = {
     "list_mcp_resource_templates": "safe",
     "list_mcp_resources": "safe",
     "read_mcp_resource": "safe",
+    "tool_search": "safe",
     "update_plan": "safe",
     "view_image": "safe",
     # They ask a person, who is not here.

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from outlast.adapters.codex.rollout import (
     ITEM,
+    SEARCHED,
     as_line,
     boundary,
     dangling,
@@ -180,7 +181,8 @@ def _is(thing: _Thing, item: Json) -> bool:
         return item.get("role") == "user" and text_of(item).strip() == thing.text.strip()
     if isinstance(thing, _Output):
         same = item.get("call_id") == thing.call.get("call_id")
-        return same and is_output(item) and words_of(item.get("output")) == words_of(thing.output)
+        told = item.get("type") == SEARCHED or words_of(item.get("output")) == words_of(thing.output)
+        return same and is_output(item) and told
     return is_answer(item) and _sign(item) == _sign(thing)
 
 

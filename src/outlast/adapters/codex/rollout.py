@@ -15,6 +15,7 @@ from outlast.adapters.shapes import Json, as_object, as_objects
 ITEM: Final = "response_item"
 EVENT: Final = "event_msg"
 COMPACTED: Final = "compacted"
+SEARCHED: Final = "tool_search_output"
 
 _OUTPUT: Final = "_output"
 _CALL: Final = "_call"
@@ -115,9 +116,15 @@ def boundary(records: Sequence[Json]) -> int:
 
 def output_of(call: Mapping[str, Any], output: object) -> Json:
     """The item that answers a call."""
-    kind = {"custom_tool_call": "custom_tool_call_output"}.get(str(call.get("type")), "function_call_output")
-    named = {"name": call["name"]} if kind == "custom_tool_call_output" and call.get("name") else {}
-    return {"type": kind, "call_id": call.get("call_id"), **named, "output": output}
+    answers: Json = {"call_id": call.get("call_id")}
+    match call.get("type"):
+        case "custom_tool_call":
+            named = {"name": call["name"]} if call.get("name") else {}
+            return {"type": "custom_tool_call_output", **answers, **named, "output": output}
+        case "tool_search_call":  # what it had found is found again
+            return {"type": SEARCHED, **answers, "status": "completed", "execution": "client", "tools": []}
+        case _:
+            return {"type": "function_call_output", **answers, "output": output}
 
 
 def message(text: str) -> Json:
