@@ -230,4 +230,4 @@ def test_a_session_has_the_same_names_on_every_machine() -> None:
     assert thread == thread_id("default", "s") != thread_id("other", "s")
     assert input_id(thread, "i") != input_id(thread, "j")
     assert stamp(0.25) == "1970-01-01T00:00:00.250Z"
-    assert rollout_path("t", 86400.0) == ".codex/sessions/1970/01/02/rollout-1970-01-02T00-00-00-t.jsonl"
+    assert rollout_path("t", 86400.0) == ".outlast-codex/sessions/1970/01/02/rollout-1970-01-02T00-00-00-t.jsonl"

@@ -5,8 +5,10 @@ from typing import Final
 
 from outlast.ids import stable_uuid
 
-HOME: Final = ".codex"
-"""Name below the session's home of the directory of everything that Codex keeps (`CODEX_HOME`)."""
+HOME: Final = ".outlast-codex"
+"""Name below the session's home of the directory of everything that Codex keeps (`CODEX_HOME`).
+
+It is emptied at each start, so it must be nobody's: HOME may be the user's own."""
 
 
 def thread_id(tenant: str, session: str) -> str:
