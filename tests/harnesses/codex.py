@@ -15,6 +15,14 @@ from outlast.testing.adapter_contract import Compaction, Subject
 from outlast.testing.models import Step, ToolUse, Usage
 from outlast.tool import Tool
 
+SUB_AGENTS = (
+    "a_sub_agent_is_carried_to_its_report",
+    "a_sub_agent_killed_when_its_tool_has_acted_repeats_nothing",
+    "a_sub_agent_killed_while_its_model_streams_is_carried_on",
+    "a_sub_agent_killed_before_its_report_is_delivered_is_carried_on",
+    "two_sub_agents_that_ask_for_the_same_are_kept_apart",
+    "two_sub_agents_that_ask_for_the_same_are_carried_on",
+)
 MODEL = "gpt-5.5"
 LIMIT = 20_000
 
@@ -25,6 +33,7 @@ class CodexSubject(Subject):
     name = "codex"
     dialect = "openai-responses"
     recipe = "tests.harnesses.codex:SUBJECT"
+    lacks = dict.fromkeys(SUB_AGENTS, "Sub-agents of Codex go on beside the turn; they are switched off.")
     foreign_words = ("<turn_aborted>", "aborted by user")
     unset = ("CODEX_HOME",)
 

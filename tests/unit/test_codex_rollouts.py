@@ -179,6 +179,15 @@ def test_a_turn_that_was_begun_without_its_prompt_is_cut_off() -> None:
     assert closed(lines, {}, otherwise="lost", at=AT).keep == len(whole)
 
 
+def test_what_the_newest_answer_used_stands_behind_it_once() -> None:
+    used = Answer([says("Long.")], usage={"input_tokens": 900, "output_tokens": 5})
+    lines = rollout(*BEGUN)
+    done = repair(lines, known(used), at=AT)
+    (count,) = [record["payload"] for record in parse(done.lines) if record["type"] == "event_msg"]
+    assert count["info"]["last_token_usage"]["total_tokens"] == 905
+    assert repair([*lines, *done.lines], known(used), at=AT).lines == []
+
+
 def test_a_custom_call_is_answered_as_one() -> None:
     patch = {"type": "custom_tool_call", "call_id": "p", "name": "apply_patch", "input": "x"}
     lines = rollout(*BEGUN, item(**patch))
@@ -230,4 +239,6 @@ def test_a_session_has_the_same_names_on_every_machine() -> None:
     assert thread == thread_id("default", "s") != thread_id("other", "s")
     assert input_id(thread, "i") != input_id(thread, "j")
     assert stamp(0.25) == "1970-01-01T00:00:00.250Z"
-    assert rollout_path("t", 86400.0) == ".outlast-codex/sessions/1970/01/02/rollout-1970-01-02T00-00-00-t.jsonl"
+    assert (
+        rollout_path("t", 86400.0) == ".outlast-codex/sessions/1970/01/02/rollout-1970-01-02T00-00-00-t.jsonl"
+    )

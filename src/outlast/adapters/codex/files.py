@@ -25,7 +25,7 @@ from outlast.adapters.codex.rollout import (
     said_id,
     text_of,
 )
-from outlast.adapters.shapes import Json, as_list, as_objects
+from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 from outlast.fold import CallState, TurnState
 from outlast.recovery import Run
 from outlast.tool import result_text
@@ -130,12 +130,7 @@ class SessionFiles:
         known = [call for call in _answered(turn, MAIN) if first < call.intent.call < before]
         outputs = await self._outputs(turn)
         current = turn is self._attempt.turn
-        told = [
-            Answer(
-                as_objects(answers[call.intent.call].get("output")), self._steers_of(turn, call.intent.call)
-            )
-            for call in known
-        ]
+        told = [self._answer(answers[call.intent.call], turn, call.intent.call) for call in known]
         unanswered = [
             str(call["call_id"]) for answer in told for call in answer.calls if call["call_id"] not in outputs
         ]
@@ -166,6 +161,10 @@ class SessionFiles:
             made[done - 1] if 0 < done <= len(made) else 0,
             made[done] if done < len(made) else sys.maxsize,
         )
+
+    def _answer(self, answer: Mapping[str, object], turn: TurnState, call: int) -> Answer:
+        items, usage = as_objects(answer.get("output")), as_object(answer.get("usage"))
+        return Answer(items, self._steers_of(turn, call), usage)
 
     def _steers_of(self, turn: TurnState, call: int) -> list[Steer]:
         return [Steer(steer.text, self.steer_id(steer.input)) for steer in turn.steers if steer.call == call]

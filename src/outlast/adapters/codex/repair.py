@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from outlast.adapters.codex.rollout import (
+    EVENT,
     ITEM,
     SEARCHED,
     as_line,
@@ -25,6 +26,7 @@ from outlast.adapters.codex.rollout import (
     parse,
     said_id,
     text_of,
+    usage_of,
     words_of,
 )
 from outlast.adapters.shapes import Json, as_objects
@@ -34,6 +36,7 @@ Outputs: TypeAlias = Mapping[str, object]
 
 
 _ABORTED: Final = "turn_aborted"
+_COUNT: Final = "token_count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Answer:
     items: Sequence[Mapping[str, Any]]
     steers: Sequence[Steer] = ()
     """Steers that its request was the first to carry."""
+    usage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """As the provider gave it: Codex decides from the newest when to compact."""
 
     @property
     def calls(self) -> list[Mapping[str, Any]]:
@@ -113,7 +118,8 @@ def repair(lines: Sequence[str], known: Known, *, at: str) -> Repair:
     records = parse(lines)
     begins = max(_after(records, known.prompt), boundary(records))
     keep, missing = _agreeing(records, begins, _wanted(known))
-    return _repaired(records[:keep], [_item(thing) for thing in missing], at)
+    added = [_as_item(_item(thing)) for thing in missing]
+    return _repaired(records[:keep], [*added, *_used(records[begins:keep], known, counted=not missing)], at)
 
 
 def closed(lines: Sequence[str], outputs: Outputs, *, otherwise: str, at: str) -> Repair:
@@ -128,7 +134,9 @@ def closed(lines: Sequence[str], outputs: Outputs, *, otherwise: str, at: str) -
     """
     records = parse(lines)
     records = records[: _without_beginning(records)]
-    added = [output_of(call, outputs.get(str(call["call_id"]), otherwise)) for call in dangling(records)]
+    added = [
+        _as_item(output_of(call, outputs.get(str(call["call_id"]), otherwise))) for call in dangling(records)
+    ]
     return _repaired(records, added, at)
 
 
@@ -225,10 +233,26 @@ def _without_beginning(records: Sequence[Json]) -> int:
     return len(records)
 
 
-def _repaired(kept: Sequence[Json], items: Sequence[Mapping[str, Any]], at: str) -> Repair:
+def _used(kept: Sequence[Json], known: Known, *, counted: bool) -> list[Json]:
+    """What the newest answer has used, where that does not stand behind it."""
+    answers = known.answers[:-1] if known.again else known.answers
+    if not answers or not answers[-1].usage:
+        return []
+    last = max((at for at, record in enumerate(kept) if is_answer(item_of(record))), default=-1)
+    if counted and any(event_of(record) == _COUNT for record in kept[last + 1 :]):
+        return []
+    told = usage_of(answers[-1].usage)
+    info = {"total_token_usage": told, "last_token_usage": told}
+    return [{"type": EVENT, "payload": {"type": _COUNT, "info": info, "rate_limits": None}}]
+
+
+def _as_item(item: Mapping[str, Any]) -> Json:
+    return {"type": ITEM, "payload": item}
+
+
+def _repaired(kept: Sequence[Json], added: Sequence[Mapping[str, Any]], at: str) -> Repair:
     first = int(kept[-1].get("ordinal", len(kept) - 1)) + 1 if kept else 0
     lines = [
-        as_line({"timestamp": at, "ordinal": number, "type": ITEM, "payload": item})
-        for number, item in enumerate(items, first)
+        as_line({"timestamp": at, "ordinal": number, **record}) for number, record in enumerate(added, first)
     ]
     return Repair(len(kept), lines)

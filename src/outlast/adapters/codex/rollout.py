@@ -127,6 +127,19 @@ def output_of(call: Mapping[str, Any], output: object) -> Json:
             return {"type": "function_call_output", **answers, "output": output}
 
 
+def usage_of(usage: Mapping[str, Any]) -> Json:
+    """What an answer has used, in Codex's words, from a provider's."""
+    read, made = as_object(usage.get("input_tokens_details")), as_object(usage.get("output_tokens_details"))
+    asked, said = int(usage.get("input_tokens") or 0), int(usage.get("output_tokens") or 0)
+    return {
+        "input_tokens": asked,
+        "cached_input_tokens": int(read.get("cached_tokens") or 0),
+        "output_tokens": said,
+        "reasoning_output_tokens": int(made.get("reasoning_tokens") or 0),
+        "total_tokens": int(usage.get("total_tokens") or asked + said),
+    }
+
+
 def message(text: str) -> Json:
     """A message of the user."""
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}

@@ -13,6 +13,7 @@ from typing import Any, cast
 import anyio
 import msgspec
 
+from outlast.calls import SIDE
 from outlast.codec import unsqueeze
 from outlast.fold import SessionState, fold, records_of
 from outlast.records import AnyRecord, CallIntent, CallOutcome, Payload
@@ -206,7 +207,8 @@ def _requests(evidence: Evidence, *, twins: bool) -> Iterator[str]:
         yield from (f"request {request.n} says {word!r}" for word in words if word in text)
         yield from (f"request {request.n} holds {fault}" for fault in pairs(dialect, body))
         meant = understood(dialect, request.n, body)
-        lanes[msgspec.json.encode(meant.items[0])].append(meant)
+        lanes[msgspec.json.encode([meant.items[0], _has_tools(meant)])].append(meant)
+    asides = _asides(evidence)
     # An unfinished request whose intent did not land may have told the newest result in other words.
     finished = dict(_finished(evidence))
     for asked in lanes.values():
@@ -217,8 +219,21 @@ def _requests(evidence: Evidence, *, twins: bool) -> Iterator[str]:
             if one.frame != first.frame
         )
         for one, later in pairwise(one for one in asked if one.n in finished):
-            if not twins and not _begins(later.items, one.items):
+            summed_up = any(one.n < aside < later.n for aside in asides)
+            if not twins and not summed_up and not _begins(later.items, one.items):
                 yield f"request {later.n} does not go on where request {one.n} stopped"
+
+
+def _has_tools(asked: Prompt) -> bool:
+    """What asks for a summary in the words of the conversation offers none."""
+    frame = cast("Mapping[str, object]", asked.frame)
+    return bool(frame.get("tools"))
+
+
+def _asides(evidence: Evidence) -> list[int]:
+    """Requests beside the conversation, after which it goes on from a summary."""
+    lanes = {intent.call: intent.lane for intent in evidence.intents("model")}
+    return [number for number, call in _finished(evidence) if lanes[call].startswith(SIDE)]
 
 
 def _begins(longer: Sequence[Any], shorter: Sequence[Any]) -> bool:
