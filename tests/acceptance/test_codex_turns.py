@@ -41,7 +41,7 @@ async def test_a_command_that_a_rule_wants_asked_waits_for_a_person_without_a_pr
         turn = await session.send(prompt("go"))
         async with stage.worker():
             with anyio.fail_after(LIMIT_S):
-                while not await stage.of_kind(TurnParked):
+                while not await stage.of_kind(TurnParked):  # noqa: ASYNC110 - the log tells nobody
                     await anyio.sleep(0.05)
             assert not await left_behind(stage.home("s"))
             assert stage.effects().all() == []

@@ -248,7 +248,11 @@ def test_the_token_stands_in_the_environment_only(tmp_path: Path) -> None:
     assert "secret" not in " ".join([*launch.argv(started), *launch.files(started).values()])
     inherited = {"OPENAI_API_KEY": "theirs", "CODEX_HOME": "/theirs", "PATH": "/bin"}
     env = launch.environment(started, inherited)
-    assert (env[launch.TOKEN], env["CODEX_HOME"], env["PATH"]) == ("secret", f"{tmp_path}/.outlast-codex", "/bin")
+    assert (env[launch.TOKEN], env["CODEX_HOME"], env["PATH"]) == (
+        "secret",
+        f"{tmp_path}/.outlast-codex",
+        "/bin",
+    )
     assert "OPENAI_API_KEY" not in env
 
 

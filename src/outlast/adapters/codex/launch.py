@@ -45,6 +45,8 @@ _FOREIGN: Final = ("CODEX", "OPENAI_", "OUTLAST_")
 _NEAR: Final = ("127.0.0.1", "localhost", "::1")
 _HOOKS: Final = (
     ("SessionStart", "session_start", "hello", HELLO_TIMEOUT_S),
+    # A turn that goes on with a compaction asks the model for that first.
+    ("PreCompact", "pre_compact", "hello", HELLO_TIMEOUT_S),
     ("PreToolUse", "pre_tool_use", "before", HOOK_TIMEOUT_S),
 )
 """Event of Codex, its name in the key of a hook, ours, and how long the hook may take."""
