@@ -143,8 +143,13 @@ class SessionFiles:
             at=self._stamp(),
         )
         if current:
-            served = known[:-1] if again else known
-            self._attempt.calls.delivered([call.intent.call for call in served])
+            # Those before a compaction as well: the summary in the rollout was made from them.
+            there = [call for call in _answered(turn, MAIN) if call.intent.call < before]
+            summaries = [call for call in _answered(turn, COMPACTION) if call.intent.call <= first]
+            left = known[-1:] if again else []
+            self._attempt.calls.delivered(
+                [call.intent.call for call in (*there, *summaries) if call not in left]
+            )
         return await self._apply(lines, mended)
 
     def _around_compactions(self, turn: TurnState, records: Sequence[Json]) -> tuple[int, int]:
