@@ -27,6 +27,7 @@ from outlast.adapters.codex.rollout import (
 )
 from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 from outlast.fold import CallState, TurnState
+from outlast.records.kinds import OutcomeStatus
 from outlast.recovery import Run
 from outlast.tool import result_text
 
@@ -38,6 +39,8 @@ TYPED: Final = (
     "The program that this was to be typed into has ended, with the process that ran it, before its answer was "
     "recorded. It is not known what of it the program had read. Start it again if it is still wanted."
 )
+BLOCKED: Final = "Command blocked by PreToolUse hook"
+"""How outputs begin of calls that a hook did not let run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,15 +250,25 @@ class SessionFiles:
             records = parse(lines)
             has_prompt = not self.said and has_said(records, self._prompt)
             for call_id, output in in_items(item_of(record) for record in records).items():
-                await self._attempt.calls.settle_tool(call_id, ToolResult("ok", output))
+                await self.settle(call_id, output)
             await self._attempt.mirror(self._path, self._count, lines, durable=has_prompt)
             self._read += len(whole)
             self._count += len(lines)
             self.said = self.said or has_prompt
 
-    async def settle(self, call_id: str, output: str) -> None:
-        """A command has ended whose output does not stand in the rollout yet."""
-        await self._attempt.calls.settle_tool(call_id, ToolResult("ok", output))
+    async def settle(self, call_id: str, output: object) -> None:
+        """A call of Codex's own tools has ended, and its model reads `output`."""
+        status: OutcomeStatus = "ok" if self._may_have_run(call_id, output) else "error"
+        await self._attempt.calls.settle_tool(call_id, ToolResult(status, output))
+
+    def _may_have_run(self, call_id: str, output: object) -> bool:
+        """Whether the log has let a call begin: else its output says why it did not run."""
+        intent = self._attempt.calls.intent_of(call_id)
+        if intent is None or str(output).startswith(BLOCKED):
+            return False
+        begun = self._attempt.turn.calls[intent.call].begun
+        # No hook is told of what is typed, nor of some tools that only look.
+        return begun or intent.policy == "safe" or intent.name == STDIN
 
     def _stamp(self) -> str:
         return stamp(self._attempt.clock.now())
