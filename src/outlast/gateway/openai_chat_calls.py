@@ -13,6 +13,7 @@ class CallReader:
 
     def __init__(self) -> None:
         self._calls: dict[int, dict[str, Any]] = {}
+        self._texts: dict[tuple[int, str], list[str]] = {}
 
     def read(self, pieces: Sequence[object]) -> None:
         """Take the pieces of a chunk.
@@ -24,10 +25,24 @@ class CallReader:
             if not isinstance(given, dict):
                 _malformed("a piece of a tool call is no object")
             piece = cast("dict[str, Any]", given)
-            call = self._calls.setdefault(self._place(piece), {})
+            place = self._place(piece)
+            call = self._calls.setdefault(place, {})
             if piece.get("id") and call.get("id") not in {None, "", piece["id"]}:
                 _malformed("two tool calls stand at the same place")
-            _grow(call, {key: value for key, value in piece.items() if key != "index"})
+            for key, value in piece.items():
+                if isinstance(value, dict):
+                    self._inside(place, call, key, cast("dict[str, Any]", value))
+                elif key != "index" and value and not call.get(key):
+                    call[key] = value
+
+    def _inside(self, place: int, call: dict[str, Any], key: str, piece: dict[str, Any]) -> None:
+        inner: dict[str, Any] = call.setdefault(key, {})
+        for name, value in piece.items():
+            if name in _GROWS and isinstance(value, str):
+                self._texts.setdefault((place, name), []).append(value)
+                inner.setdefault(name, "")
+            elif value and not inner.get(name):
+                inner[name] = value
 
     def _place(self, piece: dict[str, Any]) -> int:
         index = piece.get("index")
@@ -38,22 +53,16 @@ class CallReader:
         return ids.get(piece["id"], last + 1) if piece.get("id") else max(last, 0)
 
     def calls(self) -> list[dict[str, Any]]:
-        return [{"type": "function", **call} for _, call in sorted(self._calls.items())]
+        """All calls, in their places."""
+        return [self._whole(place, call) for place, call in sorted(self._calls.items())]
 
-
-def _grow(whole: dict[str, Any], piece: dict[str, Any]) -> None:
-    for key, value in piece.items():
-        held = whole.get(key)
-        if value is None:
-            continue
-        if isinstance(value, dict):
-            inner = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
-            whole[key] = inner
-            _grow(inner, cast("dict[str, Any]", value))
-        elif key in _GROWS and isinstance(value, str):
-            whole[key] = str(held or "") + value
-        elif not held:
-            whole[key] = value
+    def _whole(self, place: int, call: dict[str, Any]) -> dict[str, Any]:
+        whole: dict[str, Any] = {"type": "function", **call}
+        for (at, name), pieces in self._texts.items():
+            for key, inner in call.items():
+                if at == place and isinstance(inner, dict) and name in inner:
+                    whole[key] = {**inner, name: "".join(pieces)}
+        return whole
 
 
 def check_calls(calls: object) -> None:
