@@ -3,6 +3,13 @@
 from collections.abc import Sequence
 
 from outlast.testing.adapter_contract import Subject
-from tests.harnesses import claude_code, codex, opencode, pi
+from tests.harnesses import claude_code, codex, openai_agents, opencode, pi, pydantic_ai
 
-SUBJECTS: Sequence[Subject] = (claude_code.SUBJECT, codex.SUBJECT, opencode.SUBJECT, pi.SUBJECT)
+SUBJECTS: Sequence[Subject] = (
+    claude_code.SUBJECT,
+    codex.SUBJECT,
+    opencode.SUBJECT,
+    pi.SUBJECT,
+    pydantic_ai.SUBJECT,
+    openai_agents.SUBJECT,
+)

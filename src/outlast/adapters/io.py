@@ -226,6 +226,11 @@ class IO(Place):
         """
         return await self._value(f"once {name}", make)
 
+    @property
+    def made_before(self) -> bool:
+        """What this lane does next it did in an earlier attempt: it is read from the log."""
+        return self._attempt.calls.ahead(self._lane) is not None
+
     async def patched(self, change: str) -> bool:
         """Whether the turn goes the way of the code after `change`.
 

@@ -38,6 +38,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_core import SchemaValidator, core_schema
 
 from outlast.adapter import ToolResult
+from outlast.adapters.endings import said_by
 from outlast.adapters.foreign import ForeignAnswer, ForeignCall
 from outlast.adapters.pydantic_ai.failures import as_raised, told_apart
 from outlast.adapters.pydantic_ai.messages import (
@@ -49,12 +50,13 @@ from outlast.adapters.pydantic_ai.messages import (
     usage_of,
 )
 from outlast.adapters.python import IO
-from outlast.errors import BadInput, ModelCallRejected
+from outlast.errors import BadInput, ModelCallRejected, ToolError
 from outlast.model import Show
 from outlast.tool import Tool, result_text
 
 ALLOW: Final = "allow"
 DENY: Final = "deny"
+RAISED: Final = "pydantic-ai: raised"
 RETRY: Final = "pydantic-ai: retry"
 RETURN: Final = "pydantic-ai: return"
 """Members that tell what a tool raised or returned, beside plain results."""
@@ -237,6 +239,7 @@ class DurableToolset(WrapperToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """How the call ends: from the log, or run now."""
+        raised: list[Exception] = []
 
         async def run(_: ForeignCall) -> ToolResult:
             try:
@@ -247,9 +250,15 @@ class DurableToolset(WrapperToolset[Any]):
                 return ToolResult("error", error.message)
             except (ApprovalRequired, CallDeferred) as error:
                 raise BadInput(detail=_DEFERS.format(name=name)) from error
+            except Exception as error:  # noqa: BLE001 - raised below, the same in every attempt
+                raised.append(error)
+                return ToolResult("error", {RAISED: said_by(error)})
 
         call_id = ctx.tool_call_id or ""
-        return _as_raised(await self._run.io.foreign_tool(call_id, name, _plain(tool_args), run))
+        result = await self._run.io.foreign_tool(call_id, name, _plain(tool_args), run)
+        if raised:
+            raise raised[0]
+        return _as_raised(name, result)
 
 
 def _plain(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -265,12 +274,14 @@ def _returned(value: object) -> ToolResult:
     return ToolResult("ok", tool_return_ta.dump_python(value, mode="json", by_alias=True))
 
 
-def _as_raised(result: ToolResult) -> Any:
+def _as_raised(name: str, result: ToolResult) -> Any:
     """The result of a call as the agent's own code knows it, the first time and ever after."""
     value = cast("Any", result.value)
     marked = cast("dict[str, Any]", result.value if isinstance(result.value, dict) else {})
     if RETRY in marked:
         raise ModelRetry(str(marked[RETRY]))
+    if RAISED in marked:
+        raise ToolError(tool=name, status="error", said=marked[RAISED])
     if result.status != "ok":
         raise ToolFailed(result_text(value))
     return ToolReturn(**marked[RETURN]) if RETURN in marked else value

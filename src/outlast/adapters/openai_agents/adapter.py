@@ -1,0 +1,126 @@
+"""The adapter of an agent of the OpenAI Agents SDK, and the function beneath it, for loops of one's own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agents import Agent, RunConfig, Runner, RunResult, RunState
+from agents.items import ToolApprovalItem, TResponseInputItem
+from pydantic_core import to_jsonable_python
+
+from outlast.adapters.foreign import Replay
+from outlast.adapters.openai_agents.items import history_of, listed
+from outlast.adapters.openai_agents.models import DurableModel, DurableProvider
+from outlast.adapters.openai_agents.versions import here, warnings
+from outlast.adapters.openai_agents.wrapping import Run
+from outlast.adapters.python import IO, Loop
+from outlast.records.kinds import Policy
+from outlast.recovery import Abilities
+
+ALLOW = "allow"
+DENY = "deny"
+
+
+class OpenAIAgents(Loop):
+    """The adapter of an agent of the OpenAI Agents SDK, which stays as it is.
+
+    A prompt is a run of the agent; the turns of a session are one conversation, and each begins with this agent. Its
+    final output is the turn's result.
+
+    Args:
+        agent: the agent.
+        policies: what recovery may do about the function tools of it and of those it hands over to, by name: `never`,
+            `safe`, `keyed`, or a `Replay`. Those that are not named are `never` run again.
+        context: what makes the run's `context`, anew in each attempt.
+        stream: ask models for streams, so that watchers see what comes.
+        more: further arguments of `Runner.run`: `max_turns`, `run_config`. Tracing, which sends what is said to OpenAI,
+            is off unless a `run_config` of yours says otherwise.
+    """
+
+    name = "openai-agents"
+
+    def __init__(
+        self,
+        agent: Agent[Any],
+        *,
+        policies: Mapping[str, Replay | Policy] | None = None,
+        context: Callable[[IO], Any] | None = None,
+        stream: bool = True,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(self._carry, foreign=policies or {})
+        self._agent = agent
+        self._context = context
+        self._stream = stream
+        self._more = dict(more or {})
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities("all", waits=True)
+
+    def versions(self) -> Mapping[str, str]:
+        return {**super().versions(), "openai-agents": here()}
+
+    def check(self) -> Sequence[str]:
+        return warnings()
+
+    async def _carry(self, io: IO, prompt: str) -> object:
+        talk = await io.talk()
+        before = [] if talk is None else history_of(talk)
+        more = dict(self._more)
+        if self._context is not None:
+            more["context"] = self._context(io)
+        result = await run_agent(io, self._agent, [*before, *listed(prompt)], stream=self._stream, **more)
+        return to_jsonable_python(result.final_output)
+
+
+async def run_agent(
+    io: IO,
+    agent: Agent[Any],
+    asked: str | list[TResponseInputItem],
+    *,
+    stream: bool = True,
+    **more: Any,
+) -> RunResult:
+    """Run an agent of the OpenAI Agents SDK durably within a lane of a loop.
+
+    Its model calls are calls of this lane, so nothing else may be done in it meanwhile. What recovery may do about its
+    tools the loop says: `Loop(…, foreign={"search": "safe"})`. Calls that need approval wait for a person.
+
+    Args:
+        asked: the input of the run; the same in every attempt.
+        stream: ask models for streams, so that watchers see what comes.
+        more: further arguments of `Runner.run`.
+    """
+    run = Run(io, stream, io.tools)
+    config: RunConfig = more.pop("run_config", None) or RunConfig(tracing_disabled=True)
+    model = (
+        config.model
+        if config.model is None or isinstance(config.model, str)
+        else DurableModel(config.model, run)
+    )
+    config = replace(config, model=model, model_provider=DurableProvider(config.model_provider, run))
+    mine = run.agent(agent)
+    result = await Runner.run(mine, asked, run_config=config, **more)
+    while result.interruptions:
+        state = result.to_state()
+        words = await io.gather(*(_question(one) for one in result.interruptions))
+        for one, word in zip(result.interruptions, words, strict=True):
+            _decide(state, one, word)
+        result = await Runner.run(mine, state, run_config=config, **more)
+    return result
+
+
+def _question(item: ToolApprovalItem) -> Callable[[IO], Any]:
+    async def ask(lane: IO) -> object:
+        asked = f"May {item.name} run with {item.arguments}?"
+        return await lane.ask(asked, choices=[ALLOW, DENY])
+
+    return ask
+
+
+def _decide(state: RunState[Any], item: ToolApprovalItem, word: object) -> None:
+    if word in {ALLOW, True}:
+        state.approve(item)
+    else:
+        state.reject(item, rejection_message=None if word in {DENY, False} else str(word))
