@@ -1,7 +1,10 @@
 """What the frameworks under the contract have in common: they run in the worker, and have no process of their own."""
 
+import os
+import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -39,8 +42,19 @@ def unpooled() -> httpx2.AsyncClient:
 
 async def run_shell(command: str) -> str:
     """Run a command of the shell in the session's directory."""
-    done = await anyio.run_process(["sh", "-c", command], cwd=_place(), stderr=subprocess.STDOUT)
-    return done.stdout.decode()
+    shell = await anyio.open_process(
+        ["sh", "-c", command], cwd=_place(), stderr=subprocess.STDOUT, start_new_session=True
+    )
+    assert shell.stdout is not None
+    try:
+        said = b"".join([piece async for piece in shell.stdout])
+        await shell.wait()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+        with anyio.CancelScope(shield=True):
+            await shell.aclose()
+    return said.decode()
 
 
 async def write_file(path: str, text: str) -> str:

@@ -21,7 +21,7 @@ from outlast.codec import canonical, to_json
 from outlast.errors import BadInput, BadPayload, ModelCallFailed, ModelCallRejected, TurnStopped
 from outlast.gate import Point
 from outlast.ids import digest
-from outlast.model import Show, billed
+from outlast.model import PieceKind, billed
 from outlast.records import Usage
 from outlast.records.kinds import OnDoubt, Policy
 from outlast.tool import Tool, VerifyFunction, tool
@@ -109,7 +109,26 @@ def this_call() -> ForeignCall:
     return _THIS_CALL.get()
 
 
-SendForeign: TypeAlias = Callable[[Show], Awaitable[ForeignAnswer]]
+class Heard:
+    """Where an answer goes while it comes: a `Show`, and told of each piece of the stream that was heard."""
+
+    def __init__(self, attempt: Attempt, call: int) -> None:
+        self._attempt = attempt
+        self._call = call
+        self._begun = False
+
+    def __call__(self, kind: PieceKind, piece: str) -> None:
+        """Show a piece to watchers."""
+        self._attempt.calls.show(self._call, kind, piece)
+
+    async def heard(self) -> None:
+        """Something came: the provider answers. Await it between pieces where that is possible."""
+        if not self._begun:
+            self._begun = True
+            await self._attempt.gate.cross(Point.IN_EFFECT, call=self._call, policy="model")
+
+
+SendForeign: TypeAlias = Callable[[Heard], Awaitable[ForeignAnswer]]
 """Asks the provider once, and shows what comes. Raises what `outlast.model.Model.ask` does."""
 RunForeign: TypeAlias = Callable[[ForeignCall], Awaitable[ToolResult]]
 """Runs the framework's tool. What it raises ends the call as an error and is raised; so an error that the framework
@@ -184,7 +203,7 @@ async def _send(attempt: Attempt, board: Board, call: int, send: SendForeign) ->
     calls = attempt.calls
     await attempt.gate.cross(Point.IN_EFFECT, call=call, policy="model")
     try:
-        answer = await send(lambda kind, piece: calls.show(call, kind, piece))
+        answer = await send(Heard(attempt, call))
         value = msgspec.json.decode(to_json(dict(answer.value), what="the model's answer"))
     except ModelCallFailed as error:
         await calls.void_model(call, str(error), billed(error), retry_after_s=error.retry_after_s)

@@ -27,7 +27,7 @@ from openai.types.responses import (
 from openai.types.responses.response_prompt_param import ResponsePromptParam
 
 from outlast.adapter import ToolAsk
-from outlast.adapters.foreign import ForeignAnswer
+from outlast.adapters.foreign import ForeignAnswer, Heard
 from outlast.adapters.openai_agents.failures import told_apart
 from outlast.adapters.openai_agents.items import (
     frame_of,
@@ -40,7 +40,6 @@ from outlast.adapters.openai_agents.items import (
     usage_of,
 )
 from outlast.adapters.python import IO
-from outlast.model import Show
 
 Asked = str | list[TResponseInputItem]
 
@@ -120,7 +119,7 @@ class DurableModel(Model):
             settings = replace(settings, include_usage=True)
         asked = (system_instructions, items, settings, tools, output_schema, handoffs, tracing)
 
-        async def send(show: Show) -> ForeignAnswer:
+        async def send(show: Heard) -> ForeignAnswer:
             with told_apart(self._name):
                 if self._run.stream:
                     response = await _hear(self._wrapped.stream_response(*asked, **more), show)
@@ -163,7 +162,7 @@ class DurableModel(Model):
         )
 
 
-async def _hear(stream: AsyncIterator[TResponseStreamEvent], show: Show) -> ModelResponse:
+async def _hear(stream: AsyncIterator[TResponseStreamEvent], show: Heard) -> ModelResponse:
     whole: Response | None = None
     async for event in stream:
         if isinstance(event, ResponseCompletedEvent):
@@ -175,6 +174,7 @@ async def _hear(stream: AsyncIterator[TResponseStreamEvent], show: Show) -> Mode
             kind, text = _shown(event)
             if text:
                 show(kind, text)
+            await show.heard()
     if whole is None:
         said = "The model's answer was cut."
         raise ModelBehaviorError(said)

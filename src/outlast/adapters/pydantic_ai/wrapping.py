@@ -39,7 +39,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from outlast.adapter import ToolResult
 from outlast.adapters.endings import said_by
-from outlast.adapters.foreign import ForeignAnswer, ForeignCall
+from outlast.adapters.foreign import ForeignAnswer, ForeignCall, Heard
 from outlast.adapters.pydantic_ai.failures import as_raised, told_apart
 from outlast.adapters.pydantic_ai.messages import (
     arguments_of,
@@ -51,7 +51,6 @@ from outlast.adapters.pydantic_ai.messages import (
 )
 from outlast.adapters.python import IO
 from outlast.errors import BadInput, ModelCallRejected, ToolError
-from outlast.model import Show
 from outlast.tool import Tool, result_text
 
 ALLOW: Final = "allow"
@@ -159,7 +158,7 @@ class DurableModel(WrapperModel):
         asked = self._steered(messages)
         request = request_of(self.wrapped.model_id, asked, settings, parameters)
 
-        async def send(show: Show) -> ForeignAnswer:
+        async def send(show: Heard) -> ForeignAnswer:
             with told_apart(self.wrapped.model_name):
                 if self._run.stream:
                     response = await self._hear(asked, settings, parameters, context, show)
@@ -179,13 +178,14 @@ class DurableModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
         context: RunContext[Any] | None,
-        show: Show,
+        show: Heard,
     ) -> ModelResponse:
         async with self.wrapped.request_stream(messages, settings, parameters, context) as stream:
             async for event in stream:
                 kind, text = _shown(event)
                 if text:
                     show(kind, text)
+                await show.heard()
             return stream.get()
 
     def _steered(self, messages: list[ModelMessage]) -> list[ModelMessage]:
