@@ -47,6 +47,8 @@ def test_what_the_user_configures_stands_below_the_gates() -> None:
         "provider": {"anthropic": {"options": {"baseURL": "http://elsewhere"}}},
         "plugin": ["file:///theirs.js"],
         "share": "auto",
+        "permission": {"bash": {"rm *": "deny"}},
+        "mcp": {"outlast": {"type": "local"}, "github": {"type": "local"}},
         "theme": "dark",
     }
     made = config(replace(LAUNCH, config=mine))
@@ -55,7 +57,11 @@ def test_what_the_user_configures_stands_below_the_gates() -> None:
         "apiKey": "secret-token",
     }
     assert made["enabled_providers"] == ["anthropic"]
-    assert (made["share"], made["theme"], made["plugin"]) == ("disabled", "dark", [PLUGIN.as_uri()])
+    assert (made["share"], made["theme"]) == ("disabled", "dark")
+    assert made["plugin"] == ["file:///theirs.js", PLUGIN.as_uri()]
+    assert made["permission"] == {"bash": {"rm *": "deny"}, "doom_loop": "allow"}
+    assert list(made["mcp"]) == ["outlast", "github"]
+    assert config(replace(LAUNCH, config={"permission": "deny"}))["permission"]["*"] == "deny"
     assert made["mcp"]["outlast"]["headers"] == {"Authorization": "Bearer secret-token"}
 
 
@@ -92,6 +98,16 @@ def test_the_model_s_commands_get_no_secret_and_the_user_s_directories() -> None
         == ""
     )
     assert (told["XDG_DATA_HOME"], told["XDG_CACHE_HOME"]) == ("/u/d", "")
+    assert told["npm_config_fetch_retries"] == ""
+
+
+def test_nothing_of_an_earlier_attempt_is_left_in_the_database(tmp_path: Path) -> None:
+    kept = tmp_path / ".local" / "share" / "opencode"
+    (kept / "tool-output").mkdir(parents=True)
+    for name in ("opencode.db", "opencode.db-wal", "opencode.db-shm"):
+        (kept / name).touch()
+    lay_out(replace(LAUNCH, home=tmp_path))
+    assert [file.name for file in kept.iterdir()] == ["tool-output"]
 
 
 def test_nothing_is_left_to_install(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from outlast.errors import HarnessError
 
 ANSWER_S: Final = 60.0
 """For what OpenCode answers at once; the first question also waits until it has loaded everything."""
+_GONE: Final = 404
 _DATA: Final = "data:"
 _REPLAY: Final = 200
 """Events in one request."""
@@ -70,9 +71,9 @@ class Client:
         await self._ask("POST", f"/session/{session}/abort")
 
     async def permit(self, request: str, refusal: str | None) -> None:
-        """Answer the question whether a tool may run."""
+        """Answer the question whether a tool may run; one that a refusal has answered along with its own is gone."""
         body = {"reply": "once"} if refusal is None else {"reply": "reject", "message": refusal}
-        await self._ask("POST", f"/permission/{request}/reply", body)
+        await self._ask("POST", f"/permission/{request}/reply", body, may_be_gone=True)
 
     async def events(self) -> AsyncIterator[Json]:
         """What happens, as it happens: the first says that it is listened to."""
@@ -95,12 +96,15 @@ class Client:
         body: Mapping[str, Any] | None = None,
         *,
         timeout_s: float | None = ANSWER_S,
+        may_be_gone: bool = False,
     ) -> Any:
         try:
             response = await self._http.request(method, path, json=body, timeout=timeout_s)
         except httpx.HTTPError as broken:
             reason = f"{method} {path} came to nothing ({type(broken).__name__})"
             raise HarnessError(harness="OpenCode", reason=reason) from None
+        if may_be_gone and response.status_code == _GONE:
+            return None
         if not response.is_success:
             reason = f"{method} {path} answered {response.status_code}: {response.text[:300]}"
             raise HarnessError(harness="OpenCode", reason=reason)

@@ -65,8 +65,11 @@ class Driver:
         return result
 
     async def _turn(self, client: Client, permissions: Permissions, tasks: TaskGroup) -> TurnResult:
-        async with asyncio.timeout(START_S):
-            await self._listened.wait()
+        try:
+            async with asyncio.timeout(START_S):
+                await self._listened.wait()
+        except TimeoutError:
+            raise self._error(f"it has not loaded what it needs after {START_S:g} s") from None
         mirror = Mirror(self._attempt, client, self._ready.known)
         permissions.rules = rules_of(await client.agents(), self._agent)
         await self._put_back(client, permissions.rules)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from outlast.adapter import Door
 from outlast.adapters.opencode.policies import SERVER
-from outlast.adapters.shapes import Json, as_object
+from outlast.adapters.shapes import Json, as_list, as_object
 
 PLUGIN: Final = Path(__file__).with_name("plugin.js")
 USER: Final = "opencode"
@@ -44,6 +44,9 @@ _SECRET: Final = (
     "OUTLAST_HOOKS_URL",
     "OUTLAST_SHELL_ENV",
 )
+INSTALLING: Final[Mapping[str, str]] = {"npm_config_fetch_retries": "0", "npm_config_fetch_timeout": "20000"}
+"""For what OpenCode installs for plugins of a project before it loads them: a registry that is not there, or does not
+answer, must not hold up the turn for minutes. Of the model's commands this is no business."""
 _NEAR: Final = ("127.0.0.1", "localhost", "::1")
 _PROVIDERS: Final[Mapping[str, tuple[str, str]]] = {
     "anthropic": ("@ai-sdk/anthropic", "anthropic"),
@@ -134,10 +137,17 @@ def config(launch: Launch) -> Mapping[str, Any]:
         # No other provider: with a key of its own from elsewhere its calls would go past the gateway.
         "enabled_providers": [provider],
         "provider": {provider: {"npm": _PROVIDERS[provider][0], "options": options, "models": models}},
-        "plugin": [PLUGIN.as_uri()],
-        "permission": {"doom_loop": "allow"},
-        "mcp": {SERVER: mcp_config(launch)},
+        "plugin": [*as_list(given.get("plugin")), PLUGIN.as_uri()],
+        # A refusal is an answer that the model reads, and not the end of the turn.
+        "experimental": {**as_object(given.get("experimental")), "continue_loop_on_deny": True},
+        "permission": {**_permission(given.get("permission")), "doom_loop": "allow"},
+        "mcp": {**as_object(given.get("mcp")), SERVER: mcp_config(launch)},
     }
+
+
+def _permission(given: object) -> Json:
+    """Rules of the user; one word is a rule for everything."""
+    return {"*": given} if isinstance(given, str) else as_object(given)
 
 
 def mcp_config(launch: Launch) -> Mapping[str, Any]:
@@ -163,6 +173,7 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
     return {
         **kept,
         **SWITCHES,
+        **INSTALLING,
         **{name: str(launch.home / below) for name, below in _XDG.items()},
         "HOME": str(launch.tool_home or launch.home),
         "NO_PROXY": near,
@@ -178,14 +189,18 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
 
 def shell_environment(inherited: Mapping[str, str]) -> Mapping[str, str]:
     """What the model's commands find otherwise than OpenCode: no secret of the attempt, and the user's directories."""
-    return {**dict.fromkeys(_SECRET, ""), **{name: inherited.get(name, "") for name in _XDG}}
+    own = {name: inherited.get(name, "") for name in (*_XDG, *INSTALLING)}
+    return {**dict.fromkeys(_SECRET, ""), **own}
 
 
 def lay_out(launch: Launch) -> None:
     """Make the directories, and what keeps OpenCode from installing a package that nothing here needs.
 
-    It installs `@opencode-ai/plugin` beside each configuration unless a lock there names it.
+    It installs `@opencode-ai/plugin` beside each configuration unless a lock there names it. What an earlier attempt
+    left in the database goes: the session is put back as the log has it.
     """
+    for file in (launch.home / _XDG["XDG_DATA_HOME"] / "opencode").glob("opencode*.db*"):
+        file.unlink()
     config_dir = launch.home / _XDG["XDG_CONFIG_HOME"] / "opencode"
     (config_dir / "node_modules").mkdir(parents=True, exist_ok=True, mode=0o700)
     needs = {"dependencies": {"@opencode-ai/plugin": launch.version}}
