@@ -18,6 +18,8 @@ from outlast.testing.models import Step, ToolUse
 LAST: Final = "It is all done, and this is the end of it."
 ACTED: Final = Spot(Point.AFTER_EFFECT, "never")
 STREAMS: Final = Spot(Point.IN_EFFECT, "model", 2)
+LATER: Final = Spot(Point.IN_EFFECT, "model", 4)
+"""The second answer streams."""
 OVER: Final = Spot(Point.BEFORE_SETTLE)
 
 
@@ -115,6 +117,27 @@ async def a_turn_killed_between_calls_goes_on_on_a_machine_that_has_only_the_wor
         await everything_acted(stage)
 
 
+@promise()
+async def a_worker_killed_again_in_the_tool_of_an_answer_asked_for_twice_costs_no_finished_call(
+    ground: Ground,
+) -> None:
+    script = {
+        "go": [
+            Step(
+                text="I look first.", tools=(ground.subject.shell("ls") or ground.use("look", mark="first"),)
+            ),
+            Step(text="Now I act, and say so at some length.", tools=(ground.use("charge", mark="never"),)),
+            Step(text="I look again.", tools=(ground.use("look", mark="last"),)),
+            *says(LAST),
+        ]
+    }
+    async with ground.staged(script) as stage:
+        await stage.send(prompt("go"), id="go")
+        await stage.killed_at(LATER, ACTED)
+        await carried_on(stage, lost_answers=2)
+        await everything_acted(stage)
+
+
 @promise(turns=2)
 async def the_next_turn_remembers_an_answer_that_never_reached_the_harness(ground: Ground) -> None:
     async with ground.staged(batch(ground.subject)) as stage:
@@ -185,7 +208,7 @@ CASES: Final[tuple[Case, ...]] = (
     _killed("when_a_keyed_tool_has_acted", Spot(Point.AFTER_EFFECT, "keyed")),
     _killed("when_a_verified_tool_has_acted", Spot(Point.AFTER_EFFECT, "verify")),
     _killed("between_calls", Spot(Point.BEFORE_INTENT, "model", 2)),
-    _killed("while_the_last_answer_streams", Spot(Point.IN_EFFECT, "model", 4)),
+    _killed("while_the_last_answer_streams", LATER),
     _killed("before_the_last_answer_is_delivered", Spot(Point.AFTER_OUTCOME, "model", 2)),
     _killed("when_the_turn_is_over_and_not_settled", OVER),
     _killed("when_the_turn_is_settled", Spot(Point.AFTER_SETTLE)),
@@ -194,6 +217,7 @@ CASES: Final[tuple[Case, ...]] = (
     _killed("again_when_its_first_request_is_sent", ACTED, Spot(Point.AFTER_INTENT, "model")),
     _killed("again_while_the_model_streams", STREAMS, STREAMS),
     _killed("again_when_the_turn_is_over", ACTED, OVER),
+    a_worker_killed_again_in_the_tool_of_an_answer_asked_for_twice_costs_no_finished_call,
     a_shell_command_killed_while_it_runs_is_in_doubt_and_not_repeated,
     a_harness_killed_alone_is_started_again_and_repeats_nothing,
     a_turn_killed_between_calls_goes_on_on_a_machine_that_has_only_the_world,
