@@ -1,0 +1,67 @@
+"""What is kept of a session of eve's: the events of its stream, and where eve may write while it runs."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from outlast.adapter import Attempt
+
+PROJECT: Final = ".eve/project"
+"""Below the session's home: the project as eve sees it, whose log is this session's alone."""
+DATA: Final = f"{PROJECT}/.eve/.workflow-data"
+"""Below the session's home: eve's own log, new in each attempt."""
+_SESSION: Final = ".eve/session.json"
+_STREAM: Final = ".eve/stream.ndjson"
+
+
+class EveState:
+    """The files of one session."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    @property
+    def project(self) -> Path:
+        """Where eve is started."""
+        return self._attempt.places.home / PROJECT
+
+    @property
+    def data(self) -> Path:
+        """Where eve keeps its own log."""
+        return self._attempt.places.home / DATA
+
+    async def prepare(self) -> bool:
+        """Make everything ready for a new run; False if the session has had a turn already."""
+        files = await self._attempt.mirrored()
+        if files.get(_SESSION):
+            return False
+        self._show_project()
+        if files.get(_STREAM):
+            await self._attempt.mirror(_STREAM, 0, [])
+        return True
+
+    def _show_project(self) -> None:
+        """The agent, and links to all else in the project but eve's own directory, where the sessions of all would be.
+
+        What eve knows a project by must be no link.
+        """
+        shutil.rmtree(self.project, ignore_errors=True)
+        self.data.mkdir(parents=True, mode=0o700)
+        for entry in self._attempt.places.cwd.iterdir():
+            if entry.name == "agent" and entry.is_dir():
+                shutil.copytree(entry, self.project / entry.name, symlinks=True)
+            elif entry.name == "package.json":
+                shutil.copyfile(entry, self.project / entry.name)
+            elif entry.name != ".eve":
+                (self.project / entry.name).symlink_to(entry)
+
+    async def mirror(self, position: int, events: Sequence[str]) -> None:
+        """Record events of the stream."""
+        await self._attempt.mirror(_STREAM, position, events)
+
+    async def keep(self, session: str) -> None:
+        """Record that a turn has been carried to its end in a session of eve's."""
+        await self._attempt.mirror(_SESSION, 0, [msgspec.json.encode({"session": session}).decode()])
