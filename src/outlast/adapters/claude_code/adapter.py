@@ -1,12 +1,13 @@
 """The Claude Code adapter (`outlast.adapter.Adapter`)."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from outlast.adapter import Attempt, Resolved, TurnResult
+from outlast.adapter import Attempt, Process, Resolved, TurnResult
 from outlast.adapters.claude_code import launch
 from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.driver import Driver
@@ -19,6 +20,8 @@ from outlast.recovery import Abilities
 from outlast.tool import Tool
 
 _SPAWNING = frozenset({"Agent", "Task"})
+
+Around: TypeAlias = Callable[[Process], AbstractAsyncContextManager[Process]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,32 +75,57 @@ class ClaudeCode:
         Raises:
             HarnessError: Claude Code cannot be started, or ended before its turn.
         """
-        program = installed(self.program)
-        uuid = launch.session_uuid(attempt.tenant, attempt.session)
-        files = SessionFiles(attempt, uuid)
-        ready = await files.prepare()
-        if ready.over is not None:
-            return TurnResult("done", ready.over)
-        local = _in_users_directory(attempt)
-        if local:
-            link_user_files(attempt.places.home / launch.CONFIG, os.environ)
-        offered = [f"mcp__{launch.SERVER}__{name}" for name in attempt.tools]
-        dialogue = ClaudeCodeDialogue(uuid, offered)
-        async with attempt.gateway.admit(attempt, dialogue) as door:
-            started = launch.Launch(
-                program=program.program,
-                session=uuid,
-                home=attempt.places.home,
-                door=door,
-                model=str(attempt.settings.get("model", "")),
-                flags=[str(flag) for flag in attempt.settings.get("flags") or ()],
-                tools=bool(attempt.tools),
-                tool_home=user_home(os.environ) if local else None,
-            )
-            argv = launch.argv(started, resume=ready.resume)
-            env = launch.environment(started, os.environ, go_on=not ready.say_prompt)
-            async with attempt.processes.start(argv, env=env, cwd=attempt.places.cwd) as process:
-                return await Driver(attempt, files, process, dialogue).run(say_prompt=ready.say_prompt)
+        settings = attempt.settings
+        flags = [str(flag) for flag in settings.get("flags") or ()]
+        return await carry(attempt, self.program, model=str(settings.get("model", "")), flags=flags)
+
+
+async def carry(
+    attempt: Attempt,
+    program: Path | None,
+    *,
+    model: str,
+    flags: Sequence[str],
+    inherited: Mapping[str, str] = os.environ,
+    around: Around = nullcontext,
+) -> TurnResult:
+    """Carry a turn of Claude Code on.
+
+    Args:
+        inherited: what its environment is made of.
+        around: stands between the process and whoever drives it.
+
+    Raises:
+        HarnessError: Claude Code cannot be started, or ended before its turn.
+    """
+    uuid = launch.session_uuid(attempt.tenant, attempt.session)
+    files = SessionFiles(attempt, uuid)
+    ready = await files.prepare()
+    if ready.over is not None:
+        return TurnResult("done", ready.over)
+    local = _in_users_directory(attempt)
+    if local:
+        link_user_files(attempt.places.home / launch.CONFIG, os.environ)
+    offered = [f"mcp__{launch.SERVER}__{name}" for name in attempt.tools]
+    dialogue = ClaudeCodeDialogue(uuid, offered)
+    async with attempt.gateway.admit(attempt, dialogue) as door:
+        started = launch.Launch(
+            program=installed(program).program,
+            session=uuid,
+            home=attempt.places.home,
+            door=door,
+            model=model,
+            flags=flags,
+            tools=bool(attempt.tools),
+            tool_home=user_home(os.environ) if local else None,
+        )
+        argv = launch.argv(started, resume=ready.resume)
+        env = launch.environment(started, inherited, go_on=not ready.say_prompt)
+        async with (
+            attempt.processes.start(argv, env=env, cwd=attempt.places.cwd) as process,
+            around(process) as driven,
+        ):
+            return await Driver(attempt, files, driven, dialogue).run(say_prompt=ready.say_prompt)
 
 
 def _in_users_directory(attempt: Attempt) -> bool:
