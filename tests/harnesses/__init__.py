@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from outlast.testing.adapter_contract import Subject
-from tests.harnesses import claude_code, codex, openai_agents, opencode, pi, pydantic_ai
+from tests.harnesses import claude_agent_sdk, claude_code, codex, openai_agents, opencode, pi, pydantic_ai
 
 SUBJECTS: Sequence[Subject] = (
     claude_code.SUBJECT,
+    claude_agent_sdk.SUBJECT,
     codex.SUBJECT,
     opencode.SUBJECT,
     pi.SUBJECT,

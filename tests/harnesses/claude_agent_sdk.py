@@ -22,6 +22,7 @@ from claude_agent_sdk import (
 
 from outlast.adapter import Agent
 from outlast.adapters.claude_code.sdk import ClaudeAgentSDK
+from outlast.adapters.claude_code.versions import installed
 from outlast.testing.adapter_contract import Stage, Subject, staged
 from outlast.testing.adapter_contract.shop import Effect, Effects
 from outlast.testing.models import Step, ToolUse
@@ -66,6 +67,20 @@ def _seen(what: str, mark: str) -> None:
     Effects.of("sdk").add(Effect(f"{what} {mark}", "sdk", attempt=os.getpid()))
 
 
+def _agent(tools: Sequence[Tool], program: Path | None) -> Agent:
+    options = ClaudeAgentOptions(
+        model=MODEL,
+        system_prompt={"type": "preset", "preset": "claude_code"},
+        mcp_servers={"desk": create_sdk_mcp_server("desk", tools=[note, look_up])},
+        hooks={"PreToolUse": [HookMatcher(hooks=[before])]},
+        can_use_tool=may,
+        cli_path=program,
+    )
+    return Agent(
+        "claude-agent-sdk", ClaudeAgentSDK(options, policies={f"{DESK}look_up": "safe"}), tools=tools
+    )
+
+
 class ClaudeAgentSDKSubject(ClaudeCodeSubject):
     """The real Claude Code, with a client of the SDK attached to it."""
 
@@ -74,17 +89,13 @@ class ClaudeAgentSDKSubject(ClaudeCodeSubject):
     lacks: ClassVar[Mapping[str, str]] = {}
 
     def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
-        options = ClaudeAgentOptions(
-            model=MODEL,
-            system_prompt={"type": "preset", "preset": "claude_code"},
-            mcp_servers={"desk": create_sdk_mcp_server("desk", tools=[note, look_up])},
-            hooks={"PreToolUse": [HookMatcher(hooks=[before])]},
-            can_use_tool=may,
-        )
-        return Agent(self.name, ClaudeAgentSDK(options, policies={f"{DESK}look_up": "safe"}), tools=tools)
+        return _agent(tools, None)
 
-    def untested(self, tools: Sequence[Tool], directory: Path) -> Agent | None:
-        return None
+    def untested(self, tools: Sequence[Tool], directory: Path) -> Agent:
+        program = directory / "claude"
+        program.symlink_to(installed().program)
+        (directory / "claude.version").write_text("999.0.0")
+        return _agent(tools, program)
 
     def desk(self, name: str, mark: str) -> ToolUse:
         """A tool of the in-process server, as the model names it."""

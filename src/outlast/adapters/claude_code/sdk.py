@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message
@@ -38,7 +39,8 @@ _OURS: Final = frozenset(
 """Flags with a value that every start has anyway."""
 _ALONE: Final = frozenset({"--verbose", "--session-mirror", "--include-hook-events"})
 _REFUSED: Final = (
-    "resume", "continue_conversation", "fork_session", "session_id", "settings", "sandbox", "permission_prompt_tool_name",
+    "resume", "continue_conversation", "fork_session", "session_id", "settings", "sandbox",
+    "permission_prompt_tool_name",
 )  # fmt: skip
 """Options that say what a session says already, or that the gates stand on."""
 
@@ -85,7 +87,11 @@ class ClaudeAgentSDK:
 
     @property
     def _code(self) -> ClaudeCode:
-        return ClaudeCode(policies=self.policies)
+        return ClaudeCode(program=self._program, policies=self.policies)
+
+    @property
+    def _program(self) -> Path | None:
+        return None if self.options.cli_path is None else Path(self.options.cli_path)
 
     def versions(self) -> Mapping[str, str]:
         return {**self._code.versions(), "claude-agent-sdk": version("claude-agent-sdk")}
@@ -107,7 +113,7 @@ class ClaudeAgentSDK:
         """
         return await carry(
             attempt,
-            None,
+            self._program,
             model="",
             flags=flags_of(self.options),
             inherited={**os.environ, **self.options.env},
@@ -150,6 +156,3 @@ def flags_of(options: ClaudeAgentOptions) -> Sequence[str]:
         elif name not in _ALONE:
             flags.append(word)
     return flags
-
-
-__all__ = ["Abilities", "ClaudeAgentSDK", "flags_of"]

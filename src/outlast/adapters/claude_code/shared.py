@@ -15,7 +15,9 @@ from outlast.adapter import Process
 from outlast.adapters.claude_code import stream
 from outlast.errors import HarnessError
 
-CHANGED: Final = "This call may not run: can_use_tool changed its arguments, and the log has it with those that the model chose."
+CHANGED: Final = (
+    "This call may not run: can_use_tool changed its arguments, and the log has those of the model."
+)
 _END: Final = b""
 
 
