@@ -6,8 +6,8 @@ import pytest
 
 from outlast.testing.adapter_contract import CASES, Case, Ground, Subject
 from outlast.testing.adapter_contract.table import PROMISES, cases_of
-from tests.harnesses import SUBJECTS
 from tests.harnesses.page import PAGE, page
+from tests.harnesses.subjects import SUBJECTS
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -1,16 +1,1 @@
-"""The harnesses that are held to the adapter contract, each in a module of its own here. One line for each."""
-
-from collections.abc import Sequence
-
-from outlast.testing.adapter_contract import Subject
-from tests.harnesses import claude_agent_sdk, claude_code, codex, openai_agents, opencode, pi, pydantic_ai
-
-SUBJECTS: Sequence[Subject] = (
-    claude_code.SUBJECT,
-    claude_agent_sdk.SUBJECT,
-    codex.SUBJECT,
-    opencode.SUBJECT,
-    pi.SUBJECT,
-    pydantic_ai.SUBJECT,
-    openai_agents.SUBJECT,
-)
+"""One module for each harness that is held to the adapter contract; `subjects` lists them. A worker imports but one."""

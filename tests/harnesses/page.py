@@ -7,7 +7,7 @@ from typing import cast
 from outlast.adapter import Adapter
 from outlast.testing.adapter_contract import CASES, Subject
 from outlast.testing.adapter_contract.table import Column, table
-from tests.harnesses import SUBJECTS
+from tests.harnesses.subjects import SUBJECTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "harnesses" / "index.md"
 BEGIN, END = "<!-- table: python -m tests.harnesses -->\n\n", "\n<!-- /table -->\n"

@@ -20,7 +20,7 @@ from pathlib import Path
 import anyio
 
 from outlast.testing.adapter_contract.stage import staged
-from tests.harnesses import SUBJECTS
+from tests.harnesses.subjects import SUBJECTS
 from tests.soak.crew import Crew
 from tests.soak.run import Soak
 from tests.soak.turns import planned

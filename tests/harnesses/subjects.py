@@ -1,0 +1,16 @@
+"""The harnesses that are held to the adapter contract, each in a module of its own here. One line for each."""
+
+from collections.abc import Sequence
+
+from outlast.testing.adapter_contract import Subject
+from tests.harnesses import claude_agent_sdk, claude_code, codex, openai_agents, opencode, pi, pydantic_ai
+
+SUBJECTS: Sequence[Subject] = (
+    claude_code.SUBJECT,
+    claude_agent_sdk.SUBJECT,
+    codex.SUBJECT,
+    opencode.SUBJECT,
+    pi.SUBJECT,
+    pydantic_ai.SUBJECT,
+    openai_agents.SUBJECT,
+)
