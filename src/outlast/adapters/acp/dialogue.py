@@ -1,0 +1,96 @@
+"""How an agent whose requests come through the gateway speaks (`outlast.adapter.Dialogue`)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from outlast.adapter import MAIN, SIDE, Attempt, Deny, HookAsk, Let
+from outlast.adapters.acp.talk import results_of, tool_names, user_texts, without_sentinel
+from outlast.fold import CallState
+from outlast.ids import digest
+
+BESIDE: Final = f"{SIDE}beside"
+"""Requests that offer no tools: titles, summaries."""
+
+
+class AcpDialogue:
+    """The dialogue of one attempt.
+
+    Args:
+        dialect: what the agent speaks to its model.
+        record: brings the mirror up to what the agent has written.
+    """
+
+    greets: bool = False
+
+    def __init__(self, dialect: str, attempt: Attempt, record: Callable[[], Awaitable[None]]) -> None:
+        self.dialect = dialect
+        self._attempt = attempt
+        self._record = record
+        self._taken: set[str] = set()
+        self.heard = asyncio.Event()
+        """It has asked for something: it goes on with the turn."""
+
+    def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
+        if not tool_names(request):
+            return BESIDE
+        self.heard.set()
+        said = list(user_texts(request))
+        prompt = self._attempt.prompt.strip()
+        if said and not any(prompt in text for text in said):
+            return f"agent:{digest(said[0].encode())}"
+        self._note_delivered(request)
+        return MAIN
+
+    def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return without_sentinel(request)
+
+    def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
+        if lane != MAIN:
+            return None
+        offered = tool_names(request)
+        missing = [
+            tool for tool in self._attempt.tools if not any(names_ours(name, tool) for name in offered)
+        ]
+        return f"the tools {', '.join(sorted(missing))} are missing from the request" if missing else None
+
+    async def recorded(self) -> None:
+        await self._record()
+
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """Of the open calls of the tool one that has these arguments, each once."""
+        for state in self._attempt.turn.open_calls():
+            intent, given = state.intent, state.intent.arguments
+            if intent.runs_in != "worker" or intent.name != name or intent.harness_id in self._taken:
+                continue
+            if given.ref or given.value() == dict(arguments):
+                self._taken.add(intent.harness_id)
+                return intent.harness_id
+        return ""
+
+    def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk:
+        return HookAsk("other")
+
+    def hook_answer(self, ask: HookAsk, verdict: Let | Deny | None) -> Mapping[str, Any]:
+        return {}
+
+    def _note_delivered(self, request: Mapping[str, Any]) -> None:
+        """An answer whose tool results the agent brings is in its own files."""
+        brought = results_of(request)
+        asked: dict[int, list[str]] = {}
+        for state in self._attempt.turn.calls.values():
+            if state.intent.kind == "tool" and state.intent.asked_by:
+                asked.setdefault(state.intent.asked_by, []).append(state.intent.harness_id)
+        known = [call for call, ids in asked.items() if all(one in brought for one in ids)]
+        self._attempt.calls.delivered(
+            [call for call in known if _is_settled(self._attempt.turn.calls.get(call))]
+        )
+
+
+def names_ours(name: str, tool: str) -> bool:
+    """Whether an agent calls the application's `tool` so, from a server that is called `outlast`."""
+    return name == tool or (name.endswith(tool) and "outlast" in name.removesuffix(tool))
+
+
+def _is_settled(state: CallState | None) -> bool:
+    return state is not None and state.intent.lane == MAIN and state.outcome is not None

@@ -1,0 +1,210 @@
+"""One process of an ACP agent, from its start to the end of the turn."""
+
+import asyncio
+import re
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import anyio
+from acp import PROTOCOL_VERSION, schema
+from acp.client.connection import ClientSideConnection
+from acp.exceptions import RequestError
+
+from outlast.adapter import Attempt, Door, Process, TurnResult, is_passing
+from outlast.adapters.acp.client import Client
+from outlast.adapters.acp.files import SessionFiles
+from outlast.adapters.acp.resuming import cut_short, is_over
+from outlast.adapters.acp.steps import GatewaySteps, SeenSteps, Steps
+from outlast.adapters.acp.talk import SENTINEL
+from outlast.adapters.acp.terminals import Terminals
+from outlast.adapters.acp.transport import ProcessTransport
+from outlast.errors import HarnessError, ModelCallFailed
+
+START_S: Final = 60.0
+"""How long an agent may take to begin, to open a session, and to its first word about a prompt."""
+CLOSING_S: Final = 2.0
+"""How long a cancelled agent may take to say so."""
+_STATUS: Final = re.compile(r"\b([45]\d\d)\b")
+
+
+class Driver:
+    """Asks the agent, and answers it.
+
+    Args:
+        name: of the agent, for people.
+        through: its model calls come through the gateway.
+    """
+
+    def __init__(self, name: str, attempt: Attempt, files: SessionFiles, *, through: bool) -> None:
+        self._name = name
+        self._attempt = attempt
+        self._files = files
+        self._through = through
+        self._asked = False
+        """The agent has been given the prompt, or its files have it."""
+
+    async def record(self) -> None:
+        """Bring the mirror up to what the agent has written."""
+        await self._files.mirror()
+        if self._asked:
+            await self._files.note(self._files.agent_session, self._attempt.turn.input)
+
+    async def run(self, process: Process, door: Door) -> TurnResult:
+        """Carry the turn to its end.
+
+        Raises:
+            HarnessError: the agent ended, or does not speak as it should.
+            ModelCallFailed: its model could not be asked, which may pass.
+        """
+        steps = (
+            GatewaySteps(self._attempt) if self._through else SeenSteps(self._attempt, f"acp:{self._name}")
+        )
+        async with asyncio.TaskGroup() as tasks:
+            terminals = Terminals(self._attempt.processes, tasks)
+            client = Client(self._attempt, steps, terminals, self.record)
+            taking = tasks.create_task(client.take_updates())
+            connection = ClientSideConnection(client, ProcessTransport(process))
+            try:
+                talk = self._converse(connection, client, steps, door)
+                return await self._until_it_fails(talk, client, taking, process)
+            finally:
+                await connection.close()
+                terminals.close()
+                taking.cancel()
+
+    async def _until_it_fails(
+        self,
+        talk: Coroutine[Any, Any, TurnResult],
+        client: Client,
+        taking: asyncio.Task[None],
+        process: Process,
+    ) -> TurnResult:
+        async with asyncio.TaskGroup() as tasks:
+            talking = tasks.create_task(_outcome_of(talk))
+            await asyncio.wait({talking, client.failure, taking}, return_when=asyncio.FIRST_COMPLETED)
+            if not talking.done():
+                talking.cancel()
+            for broken in (client.failure, taking):
+                if broken.done():
+                    broken.result()
+        match talking.result():
+            case TurnResult() as result:
+                return result
+            case RequestError() as error:
+                return self._failed(error)
+            case _:
+                reason = f"it ended before its turn. {process.errors()}"
+                raise HarnessError(harness=self._name, reason=reason)
+
+    def _failed(self, error: RequestError) -> TurnResult:
+        said = f"{error} {error.data or ''}".strip()
+        asking = any(state.intent.kind == "model" for state in self._attempt.turn.open_calls())
+        status = _STATUS.search(said)
+        if self._through and asking and (status is None or is_passing(int(status[1]))):
+            raise ModelCallFailed(status=status[1] if status else "with half an answer", reason=said[:500])
+        return TurnResult("failed", None, said[:2000])
+
+    async def _converse(
+        self, connection: ClientSideConnection, client: Client, steps: Steps, door: Door
+    ) -> TurnResult:
+        async with asyncio.timeout(START_S):
+            capabilities = await self._initialize(connection)
+            begun = await self._open(connection, client, capabilities, door)
+        over = await is_over(self._attempt) if begun else None
+        if over is not None and client.told and client.told[-1] == ("agent", over):
+            return TurnResult("done", over)
+        self._asked = True
+        answer = await self._prompt(connection, await self._words(begun=begun))
+        await client.all_taken()
+        text = await steps.over()
+        await self.record()
+        newest = await is_over(self._attempt) if self._through else text
+        if answer.stop_reason == "end_turn":
+            return TurnResult("done", text if newest is None else newest)
+        return TurnResult("failed", text, f"{self._name} stopped: {answer.stop_reason.replace('_', ' ')}.")
+
+    async def _words(self, *, begun: bool) -> str:
+        """What the agent is told now."""
+        if begun:
+            return SENTINEL if self._through else await cut_short(self._attempt)
+        if self._attempt.resumed and not self._through and self._attempt.turn.calls:
+            return f"{self._attempt.prompt}\n\n{await cut_short(self._attempt)}"
+        return self._attempt.prompt
+
+    async def _prompt(self, connection: ClientSideConnection, text: str) -> schema.PromptResponse:
+        session = self._files.agent_session
+        try:
+            return await connection.prompt(session, [schema.TextContentBlock(type="text", text=text)])
+        except asyncio.CancelledError:
+            # It is told, so that it ends what it has begun; its processes are killed in any case.
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_S):
+                await connection.cancel(session_id=session)
+            raise
+
+    async def _initialize(self, connection: ClientSideConnection) -> schema.AgentCapabilities:
+        files = schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+        able = schema.ClientCapabilities(fs=files, terminal=True)
+        us = schema.Implementation(name="outlast", version="1")
+        said = await connection.initialize(PROTOCOL_VERSION, client_capabilities=able, client_info=us)
+        if said.protocol_version != PROTOCOL_VERSION:
+            reason = f"it speaks version {said.protocol_version} of the protocol, outlast {PROTOCOL_VERSION}"
+            raise HarnessError(harness=self._name, reason=reason)
+        return said.agent_capabilities or schema.AgentCapabilities()
+
+    async def _open(
+        self, connection: ClientSideConnection, client: Client, able: schema.AgentCapabilities, door: Door
+    ) -> bool:
+        """Open the session in the agent; returns whether it knows this turn's prompt already."""
+        servers = self._servers(able, door)
+        cwd, session = str(self._attempt.places.cwd), self._files.agent_session
+        if session and await self._reopen(connection, client, able, session, servers):
+            asked = self._files.was_asked(self._attempt.turn.input)
+            said = [text for who, text in client.told if who == "user"]
+            return asked and (not said or any(self._attempt.prompt.strip() in text for text in said))
+        if self._attempt.turn.turn > 1 and session:
+            raise HarnessError(
+                harness=self._name, reason="it does not bring back the session's earlier turns"
+            )
+        opened = await connection.new_session(cwd=cwd, mcp_servers=servers)
+        await self._files.note(opened.session_id)
+        return False
+
+    async def _reopen(
+        self,
+        connection: ClientSideConnection,
+        client: Client,
+        able: schema.AgentCapabilities,
+        session: str,
+        servers: list[Any],
+    ) -> bool:
+        cwd = str(self._attempt.places.cwd)
+        client.loading = True
+        try:
+            if able.load_session:
+                await connection.load_session(cwd=cwd, session_id=session, mcp_servers=servers)
+            elif able.session_capabilities is not None and able.session_capabilities.resume is not None:
+                await connection.resume_session(cwd=cwd, session_id=session, mcp_servers=servers)
+            else:
+                return False
+        except RequestError:
+            return False  # its files were not mirrored, or do not tell of it yet
+        finally:
+            client.loading = False
+        return True
+
+    def _servers(self, able: schema.AgentCapabilities, door: Door) -> list[Any]:
+        if not self._attempt.tools:
+            return []
+        if able.mcp_capabilities is None or not able.mcp_capabilities.http:
+            reason = "it takes no MCP server over HTTP, which the application's tools come by"
+            raise HarnessError(harness=self._name, reason=reason)
+        key = schema.HttpHeader(name="Authorization", value=f"Bearer {door.token}")
+        return [schema.HttpMcpServer(type="http", name="outlast", url=door.tools_url, headers=[key])]
+
+
+async def _outcome_of(talk: Coroutine[Any, Any, TurnResult]) -> TurnResult | RequestError | ConnectionError:
+    """What a talk came to; that the agent refuses or is gone is an outcome too."""
+    try:
+        return await talk
+    except (RequestError, ConnectionError) as error:
+        return error

@@ -1,0 +1,174 @@
+"""The files that an agent keeps of its session, mirrored below HOME: those that its user names.
+
+Lines that an agent appends to a `.jsonl` file are mirrored as they come; any other file whole, when it has changed, and
+an SQLite database as its own backup sees it, with what still stands in its write-ahead log.
+"""
+
+import json
+import shutil
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import apsw
+
+from outlast.adapter import Attempt
+from outlast.adapters.shapes import as_object
+from outlast.errors import HarnessError
+from outlast.ids import digest
+
+PACKED: Final = "#zlib"
+"""Ends the name, in the mirror, of a file that is kept whole: compressed, in base 64."""
+OURS: Final = ".outlast-acp.json"
+"""What we keep beside: the agent's name for the session, and the newest prompt that it was given."""
+KEPT_BYTES: Final = 64 * 1024 * 1024
+"""Of one file; a larger one is an error, since without it the session could not be brought back."""
+_SQLITE: Final = b"SQLite format 3\0"
+_BESIDE: Final = ("-wal", "-shm", "-journal")
+"""Ends the names of files that belong to a database: what they hold is in its backup."""
+
+
+class SessionFiles:
+    """The mirrored files of one session, in one attempt.
+
+    Args:
+        patterns: of paths below HOME, `.local/share/opencode/*.db`.
+    """
+
+    def __init__(self, attempt: Attempt, patterns: Sequence[str]) -> None:
+        self._attempt = attempt
+        self._patterns = patterns
+        self._seen: dict[str, object] = {}
+        """By path: of a `.jsonl` file how many lines are mirrored, of another one what its state was."""
+        self._noted: Mapping[str, Any] = {}
+
+    @property
+    def agent_session(self) -> str:
+        """The agent's own name for the session; empty if it has none yet."""
+        return str(self._noted.get("session", ""))
+
+    def was_asked(self, prompt: str) -> bool:
+        """Whether the agent has begun with this input, as far as the mirror goes."""
+        return self._noted.get("input") == prompt
+
+    async def restore(self) -> None:
+        """Bring what the patterns name to where the mirror is: nothing else of an earlier attempt stays."""
+        home = self._attempt.places.home
+        for path in list(self._found(with_beside=True)):
+            path.unlink()
+        for name, lines in (await self._attempt.mirrored()).items():
+            if name == OURS:
+                self._noted = as_object(json.loads(lines[0]))
+                continue
+            target = _below(home, name.removesuffix(PACKED))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if name.endswith(PACKED):
+                target.write_bytes(zlib.decompress(b64decode(lines[0])))
+                self._seen[name] = _state(target)
+            else:
+                target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+                self._seen[name] = len(lines)
+
+    async def note(self, session: str, prompt: str = "") -> None:
+        """Keep the agent's name for the session, and the input that it was given. Durable."""
+        noted = {"session": session, "input": prompt or self._noted.get("input", "")}
+        if noted != self._noted:
+            self._noted = noted
+            await self._attempt.mirror(OURS, 0, [json.dumps(noted)], durable=True)
+
+    async def mirror(self) -> None:
+        """Mirror what has changed."""
+        for path in self._found():
+            name = str(path.relative_to(self._attempt.places.home))
+            if path.suffix == ".jsonl":
+                await self._mirror_lines(name, path)
+            else:
+                await self._mirror_whole(name + PACKED, path)
+
+    async def _mirror_lines(self, name: str, path: Path) -> None:
+        lines = (await anyio.Path(path).read_text(encoding="utf-8")).split("\n")[
+            :-1
+        ]  # the last is not whole yet
+        known = self._seen.get(name, 0)
+        at = known if isinstance(known, int) and known <= len(lines) else 0
+        if lines[at:]:
+            await self._attempt.mirror(name, at, lines[at:])
+        self._seen[name] = len(lines)
+
+    async def _mirror_whole(self, name: str, path: Path) -> None:
+        state = _state(path)
+        if self._seen.get(name) == state:
+            return
+        data = _content(path)
+        if len(data) > KEPT_BYTES:
+            raise HarnessError(harness="the agent", reason=f"{path} is too large to be mirrored")
+        self._seen[name] = state
+        same, packed = digest(data), b64encode(zlib.compress(data, 1)).decode()
+        if self._seen.get(name + "#digest") != same:
+            self._seen[name + "#digest"] = same
+            await self._attempt.mirror(name, 0, [packed])
+
+    def _found(self, *, with_beside: bool = False) -> Iterator[Path]:
+        home = self._attempt.places.home
+        for pattern in self._patterns:
+            for path in sorted(home.glob(pattern)):
+                if path.is_file() and not path.is_symlink() and not path.name.endswith(_BESIDE):
+                    yield path
+                    yield from (one for one in _beside(path) if with_beside and one.is_file())
+
+
+def link_user_files(home: Path, user: Path, names: Sequence[str]) -> None:
+    """Show the agent files of the user's own HOME, a login or settings, below the session's."""
+    for name in names:
+        link, target = _below(home, name), user / name
+        if target.exists() and not link.exists():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.unlink(missing_ok=True)
+            link.symlink_to(target)
+
+
+def write_files(home: Path, files: Mapping[str, str]) -> None:
+    """Write configuration below HOME, the same at every start."""
+    for name, text in files.items():
+        target = _below(home, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            shutil.rmtree(target)
+        target.write_text(text, encoding="utf-8")
+
+
+def _beside(path: Path) -> Iterator[Path]:
+    return (path.with_name(path.name + ending) for ending in _BESIDE)
+
+
+def _state(path: Path) -> object:
+    """Differs when the file, or what belongs to it, was written."""
+    return [(one.stat().st_mtime_ns, one.stat().st_size) for one in (path, *_beside(path)) if one.is_file()]
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        if file.read(len(_SQLITE)) != _SQLITE:
+            return path.read_bytes()
+    copy = apsw.Connection(":memory:")
+    source = apsw.Connection(str(path))
+    try:
+        source.set_busy_timeout(5_000)
+        with copy.backup("main", source, "main") as backup:
+            backup.step()
+        return copy.serialize("main")
+    finally:
+        source.close()
+        copy.close()
+
+
+def _below(home: Path, name: str) -> Path:
+    target = home / name
+    if not target.parent.resolve().is_relative_to(home.resolve()) or ".." in target.parts:
+        raise HarnessError(
+            harness="the agent", reason=f"a file of its session lies outside its home: {name[:200]}"
+        )
+    return target
