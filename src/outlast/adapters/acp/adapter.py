@@ -13,7 +13,7 @@ from typing import Any, Final
 from outlast.adapter import Attempt, Door, Resolved, TurnResult
 from outlast.adapters.acp.dialogue import AcpDialogue, names_ours
 from outlast.adapters.acp.driver import Driver
-from outlast.adapters.acp.files import SessionFiles, link_user_files, write_files
+from outlast.adapters.acp.files import SessionFiles, link, write_files
 from outlast.adapters.acp.resuming import correct_results
 from outlast.errors import HarnessMissing
 from outlast.records.kinds import Policy
@@ -54,9 +54,12 @@ class Acp:
             counts, and a turn goes on from the last finished call. None: they go past us, and the turn is durable as a
             whole: when it was cut short the agent is told so, with what its tools had done.
         files: what it keeps of a session, as patterns of paths below HOME: `.fx/sessions/*.jsonl`.
-        user_files: files or directories below the user's HOME that it needs: a login, say.
+        links: paths below the session's HOME that lead elsewhere, to the user's own login, say:
+            `{".fx/auth.json": "~/.fx/auth.json"}`.
         env: more variables for it.
         policies: replay policies by tool name or pattern. What is not named is `never`.
+        asks: it asks for leave before each tool that is not `safe`, as most must be told to. One that does not
+            is believed to run a tool as soon as it may; what it was doing when it died is in doubt.
         version: for the record of each attempt.
     """
 
@@ -64,9 +67,10 @@ class Acp:
     name: str = "acp"
     model: ModelDoor | None = None
     files: Sequence[str] = ()
-    user_files: Sequence[str] = ()
+    links: Mapping[str, str] = field(default_factory=dict[str, str])
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     policies: Mapping[str, Policy] = field(default_factory=dict[str, Policy])
+    asks: bool = True
     version: str = "unknown"
 
     @property
@@ -97,9 +101,11 @@ class Acp:
         if ours is not None:
             tool = tools[ours]
             return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
-        known = self.policies if self.model is not None else {**SEEN, **self.policies}
-        fitting = [name, *(one for one in known if fnmatchcase(name, one))]
-        return Resolved(name, "harness", next((known[one] for one in fitting if one in known), "never"))
+        known: Mapping[str, Policy] = self.policies if self.model is not None else {**SEEN, **self.policies}
+        policy: Policy | None = known.get(name)
+        if policy is None:
+            policy = next((known[one] for one in known if fnmatchcase(name, one)), None)
+        return Resolved(name, "harness", policy or "never")
 
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on.
@@ -111,11 +117,11 @@ class Acp:
         files = SessionFiles(attempt, self.files)
         await files.restore()
         home = attempt.places.home
-        link_user_files(home, Path(os.environ.get("HOME", "/")), self.user_files)
+        link(home, self.links)
         through = self.model is not None
         if through:
             await correct_results(attempt)
-        driver = Driver(self.name, attempt, files, through=through)
+        driver = Driver(self.name, attempt, files, through=through, asks=self.asks)
         dialect = "anthropic" if self.model is None else self.model.dialect
         async with attempt.gateway.admit(attempt, AcpDialogue(dialect, attempt, driver.record)) as door:
             if self.model is not None:

@@ -29,15 +29,23 @@ class Client:
 
     Args:
         record: brings the mirror up to what the agent has written; awaited before a tool may begin.
+        asks: the agent asks before each tool that is not `safe`; if not, one has begun when the agent says so.
     """
 
     def __init__(
-        self, attempt: Attempt, steps: Steps, terminals: Terminals, record: Callable[[], Awaitable[None]]
+        self,
+        attempt: Attempt,
+        steps: Steps,
+        terminals: Terminals,
+        record: Callable[[], Awaitable[None]],
+        *,
+        asks: bool,
     ) -> None:
         self._attempt = attempt
         self._steps = steps
         self._terminals = terminals
         self._record = record
+        self._asks = asks
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.heard = asyncio.Event()
         self.loading = False
@@ -98,7 +106,7 @@ class Client:
 
     async def _take_call(self, update: Any) -> None:
         call, name, arguments = self._known(update)
-        if update.status in {"in_progress", *_DONE}:
+        if update.status in _DONE or (update.status == "in_progress" and not self._asks):
             await self._steps.seen(call, name, arguments)
         if update.status in _DONE:
             status = "ok" if update.status == "completed" else "error"

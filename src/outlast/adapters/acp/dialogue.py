@@ -22,6 +22,7 @@ class AcpDialogue:
     """
 
     greets: bool = False
+    retries: bool = True
 
     def __init__(self, dialect: str, attempt: Attempt, record: Callable[[], Awaitable[None]]) -> None:
         self.dialect = dialect

@@ -33,13 +33,17 @@ class Driver:
     Args:
         name: of the agent, for people.
         through: its model calls come through the gateway.
+        asks: it asks before each tool that is not `safe`.
     """
 
-    def __init__(self, name: str, attempt: Attempt, files: SessionFiles, *, through: bool) -> None:
+    def __init__(
+        self, name: str, attempt: Attempt, files: SessionFiles, *, through: bool, asks: bool
+    ) -> None:
         self._name = name
         self._attempt = attempt
         self._files = files
         self._through = through
+        self._asks = asks
         self._asked = False
         """The agent has been given the prompt, or its files have it."""
 
@@ -61,7 +65,7 @@ class Driver:
         )
         async with asyncio.TaskGroup() as tasks:
             terminals = Terminals(self._attempt.processes, tasks)
-            client = Client(self._attempt, steps, terminals, self.record)
+            client = Client(self._attempt, steps, terminals, self.record, asks=self._asks)
             taking = tasks.create_task(client.take_updates())
             connection = ClientSideConnection(client, ProcessTransport(process))
             try:
@@ -111,7 +115,12 @@ class Driver:
             capabilities = await self._initialize(connection)
             begun = await self._open(connection, client, capabilities, door)
         over = await is_over(self._attempt) if begun else None
-        if over is not None and client.told and client.told[-1] == ("agent", over):
+        if (
+            over is not None
+            and client.told
+            and client.told[-1][0] == "agent"
+            and client.told[-1][1].endswith(over)
+        ):
             return TurnResult("done", over)
         self._asked = True
         answer = await self._prompt(connection, await self._words(begun=begun))

@@ -120,14 +120,14 @@ class SessionFiles:
                     yield from (one for one in _beside(path) if with_beside and one.is_file())
 
 
-def link_user_files(home: Path, user: Path, names: Sequence[str]) -> None:
-    """Show the agent files of the user's own HOME, a login or settings, below the session's."""
-    for name in names:
-        link, target = _below(home, name), user / name
-        if target.exists() and not link.exists():
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.unlink(missing_ok=True)
-            link.symlink_to(target)
+def link(home: Path, links: Mapping[str, str]) -> None:
+    """Let paths below HOME lead elsewhere; what is not there is not shown."""
+    for name, elsewhere in links.items():
+        here, target = _below(home, name), Path(elsewhere).expanduser()
+        if target.exists() and not here.exists():
+            here.parent.mkdir(parents=True, exist_ok=True)
+            here.unlink(missing_ok=True)
+            here.symlink_to(target)
 
 
 def write_files(home: Path, files: Mapping[str, str]) -> None:

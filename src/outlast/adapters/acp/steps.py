@@ -45,6 +45,7 @@ class GatewaySteps:
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._text = ""
+        self._let: dict[str, Let] = {}
 
     async def begin(self, call: str, name: str, arguments: Mapping[str, Any]) -> Let | Deny:
         calls = self._attempt.calls
@@ -53,7 +54,7 @@ class GatewaySteps:
             return Deny(UNKNOWN)
         if intent.runs_in == "worker":
             return Let(intent.call, arguments)  # it comes to us over MCP, which asks the log
-        return await calls.start_tool(call, intent.name, arguments)
+        return await let_once(self._attempt, self._let, call, intent.name, arguments)
 
     async def seen(self, call: str, name: str, arguments: Mapping[str, Any]) -> None:
         intent = self._attempt.calls.intent_of(call)
@@ -90,11 +91,12 @@ class SeenSteps:
         self._call = 0
         """The stretch that is under way; 0 when none is."""
         self._one_at_a_time = asyncio.Lock()
+        self._let: dict[str, Let] = {}
 
     async def begin(self, call: str, name: str, arguments: Mapping[str, Any]) -> Let | Deny:
         async with self._one_at_a_time:
             await self._note(call, name, arguments)
-            return await self._attempt.calls.start_tool(call, name, arguments)
+            return await let_once(self._attempt, self._let, call, name, arguments)
 
     async def seen(self, call: str, name: str, arguments: Mapping[str, Any]) -> None:
         if self._attempt.calls.intent_of(call) is None:
@@ -153,6 +155,23 @@ class SeenSteps:
         answer = {"role": "assistant", "content": content, "stop_reason": stop}
         await self._attempt.calls.settle_model(call, answer, asks, None)
         return text
+
+
+async def let_once(
+    attempt: Attempt, let: dict[str, Let], call: str, name: str, arguments: Mapping[str, Any]
+) -> Let | Deny:
+    """Let a call begin; one that has begun in this attempt may be asked about again, until it ends.
+
+    Agents ask twice about one call: for a command, say, and for a directory that it goes to.
+    """
+    known = let.get(call)
+    state = None if known is None else attempt.turn.calls.get(known.call)
+    if known is not None and state is not None and state.open and state.started in {0, attempt.fence}:
+        return known
+    verdict = await attempt.calls.start_tool(call, name, arguments)
+    if isinstance(verdict, Let):
+        let[call] = verdict
+    return verdict
 
 
 def as_arguments(raw: object) -> Mapping[str, Any]:

@@ -1,0 +1,162 @@
+"""Any ACP agent, by a stand-in that speaks the protocol: by call through the gateway, and by turn past it."""
+
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from outlast.adapter import Agent
+from outlast.adapters.acp import Acp, ModelDoor
+from outlast.gate import Point
+from outlast.records import CallOutcome
+from outlast.testing.adapter_contract import Stage, Subject, staged
+from outlast.testing.adapter_contract.stage import prompt, says, until
+from outlast.testing.faults import Spot
+from outlast.testing.models import Step, ToolUse
+from outlast.tool import Tool
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(120), pytest.mark.anyio]
+
+STAND_IN = Path(__file__).parents[1] / "harnesses" / "stand_in.py"
+LAST = "That was all."
+
+
+class ByCall(Subject):
+    """Its model calls come through the gateway."""
+
+    name: ClassVar[str] = "stand-in"
+    dialect: ClassVar[str] = "anthropic"
+    recipe: ClassVar[str] = "tests.acceptance.test_acp:BY_CALL"
+
+    def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
+        door = ModelDoor("anthropic", env={"STAND_IN_BASE_URL": "${base_url}", "STAND_IN_KEY": "${token}"})
+        files = [".stand-in/*.jsonl"]
+        return Agent(
+            self.name, Acp([sys.executable, "-P", str(STAND_IN)], name=self.name, model=door, files=files)
+        )
+
+    def application(self, tool: str, **arguments: object) -> ToolUse:
+        raise NotImplementedError  # it takes no MCP server
+
+
+class Forgetful(ByCall):
+    """It cannot bring a session back: it is told the prompt again, and the log answers."""
+
+    recipe: ClassVar[str] = "tests.acceptance.test_acp:FORGETFUL"
+
+    def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
+        door = ModelDoor("anthropic", env={"STAND_IN_BASE_URL": "${base_url}", "STAND_IN_KEY": "${token}"})
+        return Agent(
+            self.name, Acp([sys.executable, "-P", str(STAND_IN), "--forgets"], name=self.name, model=door)
+        )
+
+
+class ByTurn(ByCall):
+    """Its model calls go past us."""
+
+    recipe: ClassVar[str] = "tests.acceptance.test_acp:BY_TURN"
+
+    def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
+        files, env = [".stand-in/*.jsonl"], {"STAND_IN_BASE_URL": upstream}
+        return Agent(
+            self.name, Acp([sys.executable, "-P", str(STAND_IN)], name=self.name, files=files, env=env)
+        )
+
+
+BY_CALL, FORGETFUL, BY_TURN = ByCall(), Forgetful(), ByTurn()
+ALL = pytest.mark.parametrize(
+    "subject", [BY_CALL, FORGETFUL, BY_TURN], ids=["by call", "forgetful", "by turn"]
+)
+
+
+def run(command: str) -> ToolUse:
+    return ToolUse(name="run", input={"command": command})
+
+
+def note(path: str, text: str) -> ToolUse:
+    return ToolUse(name="note", input={"path": path, "text": text})
+
+
+@asynccontextmanager
+async def on_stage(subject: Subject, directory: Path, *steps: Step) -> AsyncGenerator[Stage]:
+    async with staged(subject, directory, {"go": [*steps, *says(LAST)]}) as stage:
+        yield stage
+
+
+@ALL
+async def test_files_and_terminals_are_served_from_the_workspace(subject: Subject, tmp_path: Path) -> None:
+    tools = (note("a.txt", "one\n"), run("cat a.txt; echo wrong >&2; exit 3"), note("../b.txt", "no"))
+    async with on_stage(subject, tmp_path, Step(text="At once.", tools=tools)) as stage:
+        outcome = await stage.finish(await stage.send(prompt("go")))
+        assert (outcome.status, str(outcome)) == ("done", LAST)
+        assert b"one\\nwrong\\nstatus 3" in stage.last_body()
+        assert b"lies outside the session's directory" in stage.last_body()
+        assert (stage.shop / "a.txt").read_text() == "one\n"
+        assert not (tmp_path / "b.txt").exists()
+        assert len(stage.requests()) == 2
+
+
+@ALL
+async def test_a_tool_that_runs_when_the_worker_dies_is_in_doubt_and_not_repeated(
+    subject: Subject, tmp_path: Path
+) -> None:
+    tool = run("echo ran >> ran.txt; sleep 600")
+    async with on_stage(subject, tmp_path, Step(text="A command.", tools=(tool,))) as stage:
+        await stage.send(prompt("go"), id="go")
+        victim = await stage.victim(session="s")
+        await until((stage.shop / "ran.txt").exists)
+        victim.kill()
+        await victim.death()
+        stage.forget_home()
+        outcome = await stage.finish(await stage.send(prompt("go"), id="go"))
+        assert (outcome.status, str(outcome)) == ("done", LAST)
+        assert (stage.shop / "ran.txt").read_text() == "ran\n"
+        assert "in_doubt" in {one.status for one in await stage.of_kind(CallOutcome)}
+        assert b"It is not known whether this call took effect" in stage.last_body()
+        if subject is not BY_TURN:
+            assert stage.steps() == [0, 1]
+            assert b"outlast: resumed" not in stage.last_body()
+
+
+@pytest.mark.parametrize("subject", [BY_CALL, FORGETFUL], ids=["by call", "forgetful"])
+@pytest.mark.parametrize(
+    ("spot", "sent"),
+    [
+        (Spot(Point.IN_EFFECT, "model", 1), [0, 0, 1]),
+        (Spot(Point.AFTER_OUTCOME, "model", 1), [0, 1]),
+        (Spot(Point.IN_EFFECT, "model", 2), [0, 1, 1]),
+        (Spot(Point.BEFORE_SETTLE), [0, 1]),
+    ],
+    ids=["first streams", "first not delivered", "last streams", "turn over"],
+)
+async def test_a_finished_model_call_never_goes_upstream_again(
+    subject: Subject, spot: Spot, sent: list[int], tmp_path: Path
+) -> None:
+    tool = run("echo ran >> ran.txt")
+    async with on_stage(subject, tmp_path, Step(text="A command.", tools=(tool,))) as stage:
+        await stage.send(prompt("go"), id="go")
+        await stage.killed_at(spot)
+        outcome = await stage.finish(await stage.send(prompt("go"), id="go"))
+        assert (outcome.status, str(outcome)) == ("done", LAST)
+        assert stage.steps() == sent
+        assert (stage.shop / "ran.txt").read_text() == "ran\n"
+
+
+async def test_the_next_turn_knows_the_one_before(tmp_path: Path) -> None:
+    script = {"go": says("The word is Rosalind."), "next": says(LAST)}
+    async with staged(BY_CALL, tmp_path, script) as stage:
+        await stage.finish(await stage.send(prompt("go")))
+        stage.move()
+        assert str(await stage.finish(await stage.send(prompt("next")))) == LAST
+        assert b"Rosalind" in stage.last_body()
+
+
+def test_an_agent_says_how_durable_its_turns_are() -> None:
+    by_call = BY_CALL.agent((), upstream="").adapter
+    by_turn = BY_TURN.agent((), upstream="").adapter
+    assert (by_call.settings()["durable"], by_turn.settings()["durable"]) == ("by call", "by turn")
+    assert by_call.check() == []
+    assert "its turns are durable as a whole" in by_turn.check()[0]
