@@ -142,7 +142,9 @@ async def test_a_finished_model_call_never_goes_upstream_again(
         outcome = await stage.finish(await stage.send(prompt("go"), id="go"))
         assert (outcome.status, str(outcome)) == ("done", LAST)
         assert stage.steps() == sent
-        assert (stage.shop / "ran.txt").read_text() == "ran\n"
+        never_begun = b"had not begun when the process was lost" in stage.last_body()
+        ran = stage.shop / "ran.txt"
+        assert (ran.read_text() if ran.exists() else "") == ("" if never_begun else "ran\n")
 
 
 async def test_the_next_turn_knows_the_one_before(tmp_path: Path) -> None:
