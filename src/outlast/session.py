@@ -1,6 +1,6 @@
 """What an application holds: a durable conversation with one agent, and its turns."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +10,13 @@ import msgspec
 
 from outlast.adapter import Agent
 from outlast.clock import Clock, SystemClock
-from outlast.codec import canonical, encode_records, read_input, unsqueeze
+from outlast.codec import canonical, read_input, unsqueeze
 from outlast.engine.inbox import BUSY
 from outlast.engine.load import load_state
 from outlast.errors import SessionBusy, SessionExists, SessionFull, TurnUnknown
-from outlast.founding import opening_of
+from outlast.founding import founding_commit, opening_of
 from outlast.ids import check_session_id, new_id
 from outlast.records import (
-    FORMAT,
     Cancel,
     Decision,
     Payload,
@@ -34,8 +33,7 @@ from outlast.scheduling import ScheduleDesk
 from outlast.tool import result_text
 from outlast.watch import events
 from outlast.workspace import Workspace
-from outlast.world import START, Cursor, Header, SessionHead, World
-from outlast.world.commit import make_commit
+from outlast.world import START, Cursor, SessionHead, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +72,13 @@ class Session(ScheduleDesk):
         settings: Mapping[str, Any] | None = None,
         labels: Mapping[str, str] | None = None,
         priority: int = 0,
+        files: Mapping[str, Sequence[str]] | None = None,
         clock: Clock | None = None,
     ) -> Self:
         """Open a session, or find it if it is there already, for this agent in this place. Durable when this returns.
 
-        What a session was opened with stands: of one that is found, `home`, `settings`, `labels` and `priority` change
-        nothing.
+        What a session was opened with stands: of one that is found, `home`, `settings`, `labels`, `priority` and
+        `files` change nothing.
 
         Args:
             session: its id, `[a-z0-9][a-z0-9._-]{0,127}`.
@@ -89,6 +88,7 @@ class Session(ScheduleDesk):
                 chooses.
             settings: JSON; on top of the agent's own.
             priority: from -100 to 100; of two sessions of an agent that wait for a worker the higher goes first.
+            files: of its harness, by path below `home`, in lines: the session goes on from them (`outlast.adopting`).
 
         Raises:
             SessionExists: it was opened for another agent or place.
@@ -100,9 +100,7 @@ class Session(ScheduleDesk):
         if isinstance(agent, Agent):
             workspace = workspace or agent.workspace
         placement = "any" if workspace is None else workspace.placement
-        body = encode_records([opened])
-        header = Header(1, 0, FORMAT, 1, status="new")
-        first = make_commit(header, body)
+        first = founding_commit(world.tenant, opened, files)
         try:
             await world.create(
                 session, first, agent=opened.agent, placement=placement, labels=labels, priority=priority

@@ -163,9 +163,14 @@ async def _fresh_name(world: World, prompt: str) -> str:
 
 def session_name(prompt: str) -> str:
     """A readable id: the first telling words of the prompt and four random characters."""
+    return f"{words_of(prompt)}-{new_id('')[1:5]}"
+
+
+def words_of(prompt: str) -> str:
+    """The first telling words of a prompt, as the beginning of an id."""
     words = re.findall(r"[a-z0-9]+", prompt[:2000].lower())
     telling = [word for word in words if len(word) > 3][:2] or words[:2] or ["session"]
-    return f"{'-'.join(word[:20] for word in telling)}-{new_id('')[1:5]}"
+    return "-".join(word[:20] for word in telling)
 
 
 async def _newest_open(world: World, wish: Wish, machine: str) -> str:

@@ -9,12 +9,14 @@ from typing import Any, TypeAlias
 
 from outlast.adapter import Attempt, Process, Resolved, TurnResult
 from outlast.adapters.claude_code import launch
+from outlast.adapters.claude_code.adoption import adopt
 from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.driver import Driver
 from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.policies import application_tool, policy_of
 from outlast.adapters.claude_code.user import link_user_files, user_home
 from outlast.adapters.claude_code.versions import installed
+from outlast.adopting import Adopted
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -69,6 +71,10 @@ class ClaudeCode:
         spawns = str(arguments.get("prompt", "")) if name in _SPAWNING else ""
         return Resolved(name, "harness", policy_of(name, arguments, self.policies), spawns=spawns)
 
+    def adopt(self, transcript: Path, home: Path) -> Adopted:
+        """See `outlast.adopting.Adopts`; `transcript` is a file below `~/.claude/projects`."""
+        return adopt(transcript, home, os.environ)
+
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on.
 
@@ -98,7 +104,7 @@ async def carry(
     Raises:
         HarnessError: Claude Code cannot be started, or ended before its turn.
     """
-    uuid = launch.session_uuid(attempt.tenant, attempt.session)
+    uuid = _uuid_of(attempt)
     files = SessionFiles(attempt, uuid)
     ready = await files.prepare()
     if ready.over is not None:
@@ -126,6 +132,12 @@ async def carry(
             around(process) as driven,
         ):
             return await Driver(attempt, files, driven, dialogue).run(say_prompt=ready.say_prompt)
+
+
+def _uuid_of(attempt: Attempt) -> str:
+    """The session's name in Claude Code: its own where it was adopted."""
+    adopted = attempt.settings.get("session")
+    return str(adopted) if adopted else launch.session_uuid(attempt.tenant, attempt.session)
 
 
 def _in_users_directory(attempt: Attempt) -> bool:

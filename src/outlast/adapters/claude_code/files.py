@@ -16,14 +16,15 @@ from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.claude_code.dialogue import COMPACTION, SENTINEL
 from outlast.adapters.claude_code.launch import prompt_uuid
 from outlast.adapters.claude_code.places import transcript_path
+from outlast.adapters.claude_code.policies import policy_of
 from outlast.adapters.claude_code.repair import Answer, Pen, Repair, Result, Steer, closed, repair
 from outlast.adapters.claude_code.results import in_messages, of_ours, of_response
-from outlast.adapters.claude_code.transcript import dangling, holds, materialised, parse
+from outlast.adapters.claude_code.transcript import ToolUse, dangling, holds, materialised, parse
 from outlast.adapters.shapes import as_object, as_objects
 from outlast.errors import HarnessError
 from outlast.fold import CallState, TurnState
 from outlast.ids import stable_uuid
-from outlast.recovery import Run
+from outlast.recovery import NOT_COMPLETED, Run
 from outlast.tool import result_text
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
@@ -39,6 +40,7 @@ LOST: Final = Result(
     "before you rely on it.",
     is_error=True,
 )
+AGAIN: Final = Result(NOT_COMPLETED, is_error=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class SessionFiles:
             await self._catch_up(files, cut)
         lines = files.get(self._path, [])
         if lines:
-            results = {use.id: LOST for use in dangling(parse(lines))} | await self._results(lines, cut)
+            results = {use.id: _lost(use) for use in dangling(parse(lines))} | await self._results(lines, cut)
             await self._apply(files, closed(lines, pen=self._pen(), results=results, sentinel=SENTINEL))
 
     async def _catch_up(self, files: dict[str, Sequence[str]], turn: TurnState) -> None:
@@ -274,7 +276,7 @@ class SessionFiles:
         except OSError:  # a text that only looks like the name of one
             return
         if len(data) <= KEPT_BYTES:
-            path, text = _as_text(path, data)
+            path, text = as_text(path, data)
             self._counts[path] = 1
             await self._attempt.mirror(path, 0, [text])
 
@@ -292,6 +294,11 @@ class SessionFiles:
         return Pen(lambda name: stable_uuid(self._uuid, str(attempt.fence), name), at)
 
 
+def _lost(use: ToolUse) -> Result:
+    """What the model is told of a call of which neither log nor transcript knows the end."""
+    return AGAIN if policy_of(use.name, use.input) == "safe" else LOST
+
+
 def _answered(turn: TurnState, lane: str) -> list[CallState]:
     """The model calls of a lane that have an answer."""
     return [
@@ -304,7 +311,7 @@ def _answered(turn: TurnState, lane: str) -> list[CallState]:
     ]
 
 
-def _as_text(path: str, data: bytes) -> tuple[str, str]:
+def as_text(path: str, data: bytes) -> tuple[str, str]:
     """A file as the mirror can hold it, and its name there: bytes that are no text, an image's, in base 64."""
     try:
         return path, data.decode()

@@ -1,0 +1,120 @@
+"""`outlast adopt` with the real Claude Code: it ran alone, was killed, and goes on as a session."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from anyio import to_thread
+
+from outlast.adapters.claude_code.files import LOST
+from outlast.adapters.claude_code.results import in_messages
+from outlast.adapters.claude_code.versions import installed
+from outlast.session import Session
+from outlast.testing.adapter_contract.promises import processes_of
+from outlast.testing.adapter_contract.shop import effect_command
+from outlast.testing.adapter_contract.stage import Stage, ended, prompt, says, until
+from outlast.testing.models import Step
+from tests.acceptance.terminals import LIMIT_S
+from tests.harnesses.claude_code import MODEL, bash
+from tests.harnesses.claude_code import stage_of as staged
+
+ADOPT = ("adopt", "claude-code")
+
+pytestmark = [pytest.mark.harness(turns=2), pytest.mark.timeout(180)]
+
+
+@asynccontextmanager
+async def alone(stage: Stage, text: str) -> AsyncGenerator[Path]:
+    """Claude Code as a user starts it, without outlast; killed at the end with all that it started.
+
+    Yields where it keeps its transcripts.
+    """
+    environ = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC", "CLAUDE"))},
+        "ANTHROPIC_BASE_URL": stage.models.base_url,
+        "ANTHROPIC_API_KEY": "none",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+    process = subprocess.Popen(  # noqa: ASYNC220 - nothing of it is waited for
+        [str(installed().program), "-p", "--model", MODEL, "--allowedTools", "Bash(*)", "--", text],
+        env=environ,
+        cwd=stage.shop,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield Path(environ["HOME"], ".claude", "projects")
+    finally:
+        for pid in {process.pid, *processes_of(stage.home("nobody"), stage.shop)}:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait(LIMIT_S)
+
+
+def outlast(stage: Stage, *words: str, status: int = 0) -> dict[str, Any]:
+    """The last line that a command answers."""
+    data = str(stage.data)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "outlast.cli", *words, "--json"],
+        env={
+            **os.environ,
+            "OUTLAST_WORLD": stage.url,
+            "OUTLAST_DATA_DIR": data,
+            "ANTHROPIC_BASE_URL": stage.models.base_url,
+            "ANTHROPIC_API_KEY": "none",
+        },
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == status, f"{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+async def test_a_conversation_that_was_killed_goes_on_as_a_session_with_its_call_in_doubt(
+    tmp_path: Path,
+) -> None:
+    script = {
+        "go": [
+            Step(text="I look.", tools=(bash("ls"),)),
+            Step(text="I pay.", tools=(bash(effect_command("s", "paid", "; sleep 600")),)),
+        ],
+        "on": [Step(text="I look again.", tools=(bash("ls"),)), *says("It was paid once.")],
+    }
+    async with staged(tmp_path, script) as stage:
+        async with alone(stage, prompt("go", "Pay the bill.")) as projects:
+            await until(lambda: stage.effects("s").count("paid") == 1)
+            await until(lambda: any(b"sleep 600" in file.read_bytes() for file in projects.glob("*/*.jsonl")))
+            (transcript,) = projects.glob("*/*.jsonl")
+            refused = outlast(stage, *ADOPT, str(transcript), "--model", MODEL, status=2)
+            assert "still has the session" in refused["message"], "a process goes on with it"
+        before = transcript.read_bytes()
+        adopted = outlast(stage, *ADOPT, str(transcript), "--model", MODEL)
+        assert (adopted["adopted"], adopted["unanswered"]) == (transcript.stem, ["Bash"])
+        assert adopted["cwd"] == str(stage.shop)
+        assert "already" in outlast(stage, *ADOPT, str(transcript), status=2)["message"], "it is one session"
+        session = await Session.find(stage.world, adopted["session"])
+        transcript.rename(tmp_path / "put-away")
+        turn = await session.send(prompt("on", "Go on, please."))
+        await to_thread.run_sync(outlast, stage, "work", "--once")
+        assert str(await ended(turn)) == "It was paid once."
+        body = stage.models.find_body(stage.requests("on")[0].n) or b""
+        told = in_messages(msgspec.json.decode(body)["messages"])
+        assert [one.content for one in told.values()][1:] == [LOST.content], "its last call is in doubt"
+        assert b"Pay the bill." in body
+        assert b"I look." in body
+        assert stage.effects("s").count("paid") == 1
+        assert stage.steps("go") == [0, 1], "no finished call was asked for again"
+        assert (tmp_path / "put-away").read_bytes() == before, "the user's own file stays as it was"
