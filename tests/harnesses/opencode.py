@@ -1,8 +1,7 @@
 """OpenCode under the adapter contract, and its tools as the model names them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from outlast.adapter import Agent
 from outlast.adapters.opencode import OpenCode
@@ -23,11 +22,6 @@ class OpenCodeSubject(Subject):
     name = "opencode"
     dialect = "anthropic"
     recipe = "tests.harnesses.opencode:SUBJECT"
-    lacks: ClassVar[Mapping[str, str]] = {
-        "a_worker_killed_again_in_the_tool_of_an_answer_asked_for_twice_costs_no_finished_call": (
-            "Killed twice so, its turn is parked as diverged: a call of its own that ended comes back as failed."
-        )
-    }
     foreign_words = ("[Tool execution was interrupted]", "Tool execution aborted")
     unset = ("OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR")
 

@@ -140,6 +140,15 @@ def test_an_answer_whose_call_ended_otherwise_in_the_log_goes() -> None:
     assert len(log.kept(Asked(2, {"c1": "in_doubt"})).events) == 6
 
 
+def test_an_answer_whose_result_was_put_right_behind_the_next_one_goes_with_it() -> None:
+    log = Log().said(PROMPT, "Do it.").begins("msg_a1").calls("msg_a1", "c1", "error", error="Not again.")
+    log.ends("msg_a1").begins("msg_a2").calls("msg_a1", "c1")
+    assert len(log.kept(FIRST, Asked(5, {})).events) == 3, "what is left of the first one says that it failed"
+    whole = log.ends("msg_a2").begins("msg_a3").kept(FIRST, Asked(5, {}))
+    assert [one.id for one in whole.messages] == [PROMPT, "msg_a1", "msg_a2"]
+    assert list(whole.answered) == [2, 5]
+
+
 def test_a_steer_between_two_answers_stays_and_is_what_is_said_again() -> None:
     log = begun().said("msg_s", "Blue.").begins("msg_a2").says("msg_a2", "Half")
     found = log.kept(FIRST, Asked(5, {}))

@@ -66,6 +66,15 @@ def kept(events: Sequence[Stored], prompt: str, asked: Sequence[Asked]) -> Kept:
         prompt: id of the message that began the turn.
         asked: the turn's finished model calls of the conversation, in order.
     """
+    while True:
+        found = _once_cut(events, prompt, asked)
+        if len(found.events) == len(events):
+            return found
+        # An earlier message may have been changed after a later one began: with that cut it is again what it was.
+        events = found.events
+
+
+def _once_cut(events: Sequence[Stored], prompt: str, asked: Sequence[Asked]) -> Kept:
     messages = messages_of(events)
     begins = next((at for at, one in enumerate(messages) if one.id == prompt), None)
     if begins is None:
