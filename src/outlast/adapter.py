@@ -355,7 +355,11 @@ class Adapter(Protocol):
     def abilities(self) -> Abilities: ...
 
     def versions(self) -> Mapping[str, str]:
-        """Of the harness and of what drives it, for the attempt's record."""
+        """Of the harness and of what drives it, for the attempt's record.
+
+        Raises:
+            HarnessMissing: its program is not here; the agent is not offered by this worker as long as that is so.
+        """
         ...
 
     def settings(self) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """A process that claims sessions and advances them, several at once, until it is told to drain."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +15,7 @@ import anyio.to_thread
 from outlast.adapter import Agent, Gateway
 from outlast.clock import Clock, SystemClock
 from outlast.codec import encode_records
+from outlast.engine.able import Able
 from outlast.engine.attempt import Surroundings
 from outlast.engine.claiming import Claiming, Desk, Terms
 from outlast.engine.control import Control
@@ -94,6 +95,7 @@ class Worker:
     ) -> None:
         self._world = world
         self._agents = agents
+        self._able = Able(agents)
         self._gateway = gateway
         self._config = config
         self._keeper = keeper
@@ -230,21 +232,19 @@ class Worker:
         return 0 if self.draining else self._config.concurrency - len(self._running)
 
     def _terms(self) -> Terms:
-        config = self._config
+        config, able = self._config, self._able.versions()
         offer = WorkerOffer(
             worker=self.id,
-            agents=frozenset(self._agents),
+            agents=frozenset(able),
             max_format=FORMAT,
             placements=frozenset({"any", f"host:{config.machine}"} if config.machine else {"any"}),
             dead=frozenset(self._peers.dead),
             only=self._only,
         )
-        return Terms(offer, self._opening, config.limits)
+        return Terms(offer, partial(self._opening, able.values()), config.limits)
 
-    def _opening(self) -> Takeover:
-        versions = {"outlast": self._version}
-        for agent in self._agents.values():
-            versions.update(agent.adapter.versions())
+    def _opening(self, able: Iterable[Mapping[str, str]]) -> Takeover:
+        versions = {"outlast": self._version, **{name: one[name] for one in able for name in one}}
         opened = AttemptOpened(self.id, self._host, versions, self._config.clock.now())
         return Takeover(encode_records([opened]), 1, FORMAT)
 

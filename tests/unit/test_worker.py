@@ -9,7 +9,10 @@ from typing import cast
 import anyio
 import pytest
 
-from outlast.adapter import Gateway
+from outlast.adapter import Adapter, Agent, Gateway
+from outlast.adapters.codex import Codex
+from outlast.adapters.opencode import OpenCode
+from outlast.adapters.pi import Pi
 from outlast.clock import SystemClock
 from outlast.engine.peers import LOCKS_KEPT_S
 from outlast.engine.proof import host_id
@@ -108,3 +111,24 @@ async def test_a_log_line_of_a_session_that_fails_names_it_and_says_none_of_its_
     assert "ValueError" in caplog.text
     assert "in commits" in caplog.text
     assert world.words not in caplog.text
+
+
+@pytest.mark.parametrize("adapter", [Codex(), OpenCode(), Pi()], ids=lambda adapter: adapter.name)
+async def test_an_agent_whose_program_is_not_here_is_not_offered_and_the_others_are(
+    adapter: Adapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OUTLAST_HARNESS_DIR", str(tmp_path / "nothing"))
+    there, missing = agent_of([{"say": "Done."}]), Agent("absent", adapter)
+    agents = {agent.name: agent for agent in (there, missing)}
+    async with open_memory() as world:
+        await waiting(world, there, "s")
+        await waiting(world, missing, "m")
+        async with open_worker(world, agents, NO_GATEWAY, WorkerConfig(tmp_path)) as worker:
+            with anyio.fail_after(20):
+                await worker.work(until_idle=True)
+        assert not (await world.get("s")).is_ready(SystemClock().now())
+        left = await world.get("m")
+        assert (left.is_ready(SystemClock().now()), left.fence) == (True, 0)
+    said = [line.getMessage() for line in caplog.records if "not offered" in line.getMessage()]
+    assert len(said) == 1
+    assert f"outlast install {adapter.name}" in said[0]
