@@ -75,7 +75,7 @@ class Acp:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("none")
+        return Abilities("none", waits=True)
 
     @property
     def durable(self) -> str:
@@ -97,7 +97,8 @@ class Acp:
         ]
 
     def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
-        ours = max((tool for tool in tools if names_ours(name, tool)), key=len, default=None)
+        bare = self.model is not None  # else it may be a kind of the protocol's
+        ours = max((tool for tool in tools if names_ours(name, tool, bare=bare)), key=len, default=None)
         if ours is not None:
             tool = tools[ours]
             return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
@@ -123,7 +124,7 @@ class Acp:
             await correct_results(attempt)
         driver = Driver(self.name, attempt, files, through=through, asks=self.asks)
         dialect = "anthropic" if self.model is None else self.model.dialect
-        async with attempt.gateway.admit(attempt, AcpDialogue(dialect, attempt, driver.record)) as door:
+        async with attempt.gateway.admit(attempt, AcpDialogue(dialect, attempt, driver)) as door:
             if self.model is not None:
                 write_files(home, _filled(self.model.files, door))
             argv = [program, *self.command[1:]]

@@ -11,6 +11,7 @@ from acp import schema
 from acp.exceptions import RequestError
 
 from outlast.adapter import Attempt, Let, ToolResult
+from outlast.adapters.acp.dialogue import names_ours
 from outlast.adapters.acp.steps import Steps, as_arguments
 from outlast.adapters.acp.talk import SENTINEL
 from outlast.adapters.acp.terminals import Terminals
@@ -115,13 +116,18 @@ class Client:
     def _known(self, update: Any) -> tuple[str, str, Mapping[str, Any]]:
         """The id of a tool call, its name and arguments, of which each update tells only what is new."""
         name, arguments = self._names.get(update.tool_call_id, ("", {}))
-        name = str(update.kind or "") if name in {"", "other"} else name
+        name = (self._ours(update) or str(update.kind or "")) if name in {"", "other"} else name
         told = as_arguments(update.raw_input) or ({"title": update.title} if update.title else {})
         known = self._names[update.tool_call_id] = (
             name or "other",
             arguments if arguments and not update.raw_input else told,
         )
         return update.tool_call_id, *known
+
+    def _ours(self, update: Any) -> str:
+        """The name of one of the application's tools, which only the title tells; empty if it is none."""
+        title = str(update.title or "")
+        return title if any(names_ours(title, tool, bare=False) for tool in self._attempt.tools) else ""
 
     # -- what is asked
 

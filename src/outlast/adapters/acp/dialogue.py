@@ -1,16 +1,31 @@
 """How an agent whose requests come through the gateway speaks (`outlast.adapter.Dialogue`)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Protocol
 
 from outlast.adapter import MAIN, SIDE, Attempt, Deny, HookAsk, Let
+from outlast.adapters.acp.resuming import ASKED_FOR
 from outlast.adapters.acp.talk import results_of, tool_names, user_texts, without_sentinel
 from outlast.fold import CallState
 from outlast.ids import digest
 
 BESIDE: Final = f"{SIDE}beside"
 """Requests that offer no tools: titles, summaries."""
+UNASKED: Final = "outlast: a call that no model has asked for"
+
+
+class Driven(Protocol):
+    """What the dialogue must know of its agent."""
+
+    @property
+    def served(self) -> Collection[str]:
+        """The tools that it was told of."""
+        ...
+
+    async def record(self) -> None:
+        """Bring the mirror up to what the agent has written."""
+        ...
 
 
 class AcpDialogue:
@@ -18,16 +33,16 @@ class AcpDialogue:
 
     Args:
         dialect: what the agent speaks to its model.
-        record: brings the mirror up to what the agent has written.
+        agent: whose dialogue it is.
     """
 
     greets: bool = False
     retries: bool = True
 
-    def __init__(self, dialect: str, attempt: Attempt, record: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, dialect: str, attempt: Attempt, agent: Driven) -> None:
         self.dialect = dialect
         self._attempt = attempt
-        self._record = record
+        self._agent = agent
         self._taken: set[str] = set()
         self.heard = asyncio.Event()
         """It has asked for something: it goes on with the turn."""
@@ -50,13 +65,11 @@ class AcpDialogue:
         if lane != MAIN:
             return None
         offered = tool_names(request)
-        missing = [
-            tool for tool in self._attempt.tools if not any(names_ours(name, tool) for name in offered)
-        ]
+        missing = [tool for tool in self._agent.served if not any(names_ours(name, tool) for name in offered)]
         return f"the tools {', '.join(sorted(missing))} are missing from the request" if missing else None
 
     async def recorded(self) -> None:
-        await self._record()
+        await self._agent.record()
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Of the open calls of the tool one that has these arguments, each once."""
@@ -67,7 +80,7 @@ class AcpDialogue:
             if given.ref or given.value() == dict(arguments):
                 self._taken.add(intent.harness_id)
                 return intent.harness_id
-        return ""
+        return UNASKED
 
     def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk:
         return HookAsk("other")
@@ -80,7 +93,7 @@ class AcpDialogue:
         brought = results_of(request)
         asked: dict[int, list[str]] = {}
         for state in self._attempt.turn.calls.values():
-            if state.intent.kind == "tool" and state.intent.asked_by:
+            if state.intent.kind in ASKED_FOR and state.intent.asked_by:
                 asked.setdefault(state.intent.asked_by, []).append(state.intent.harness_id)
         known = [call for call, ids in asked.items() if all(one in brought for one in ids)]
         self._attempt.calls.delivered(
@@ -88,9 +101,13 @@ class AcpDialogue:
         )
 
 
-def names_ours(name: str, tool: str) -> bool:
-    """Whether an agent calls the application's `tool` so, from a server that is called `outlast`."""
-    return name == tool or (name.endswith(tool) and "outlast" in name.removesuffix(tool))
+def names_ours(name: str, tool: str, *, bare: bool = True) -> bool:
+    """Whether an agent calls the application's `tool` so, from a server that is called `outlast`.
+
+    Args:
+        bare: it may leave the server out.
+    """
+    return (bare and name == tool) or (name.endswith(tool) and "outlast" in name.removesuffix(tool))
 
 
 def _is_settled(state: CallState | None) -> bool:

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Coroutine
-from typing import Any, Final
+from collections.abc import Collection, Coroutine
+from typing import Any, Final, TypeVar
 
 import anyio
 from acp import PROTOCOL_VERSION, schema
@@ -19,10 +19,12 @@ from outlast.adapters.acp.talk import SENTINEL
 from outlast.adapters.acp.terminals import Terminals
 from outlast.adapters.acp.transport import ProcessTransport
 from outlast.errors import HarnessError, ModelCallFailed
+from outlast.offers import OFFERED
 
+Said = TypeVar("Said")
 START_S: Final = 60.0
 """How long an agent may take to begin, to open a session, and to its first word about a prompt."""
-CLOSING_S: Final = 2.0
+CLOSING_S: Final = 1.0
 """How long a cancelled agent may take to say so."""
 _STATUS: Final = re.compile(r"\b([45]\d\d)\b")
 
@@ -46,6 +48,8 @@ class Driver:
         self._asks = asks
         self._asked = False
         """The agent has been given the prompt, or its files have it."""
+        self.served: Collection[str] = ()
+        """The tools that the agent was told of."""
 
     async def record(self) -> None:
         """Bring the mirror up to what the agent has written."""
@@ -142,13 +146,20 @@ class Driver:
 
     async def _prompt(self, connection: ClientSideConnection, text: str) -> schema.PromptResponse:
         session = self._files.agent_session
-        try:
-            return await connection.prompt(session, [schema.TextContentBlock(type="text", text=text)])
-        except asyncio.CancelledError:
-            # It is told, so that it ends what it has begun; its processes are killed in any case.
-            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_S):
-                await connection.cancel(session_id=session)
-            raise
+        said = connection.prompt(session, [schema.TextContentBlock(type="text", text=text)])
+        async with asyncio.TaskGroup() as tasks:
+            answering = tasks.create_task(_outcome_of(said))
+            try:
+                answer = await asyncio.shield(answering)
+            except asyncio.CancelledError:
+                # It is told, so that it ends what it has begun; its processes are killed in any case.
+                with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_S):
+                    await connection.cancel(session_id=session)
+                    await asyncio.wait({answering})
+                raise
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     async def _initialize(self, connection: ClientSideConnection) -> schema.AgentCapabilities:
         files = schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
@@ -205,13 +216,16 @@ class Driver:
         if not self._attempt.tools:
             return []
         if able.mcp_capabilities is None or not able.mcp_capabilities.http:
+            if self._attempt.tools.keys() <= OFFERED.keys():
+                return []
             reason = "it takes no MCP server over HTTP, which the application's tools come by"
             raise HarnessError(harness=self._name, reason=reason)
+        self.served = self._attempt.tools.keys()
         key = schema.HttpHeader(name="Authorization", value=f"Bearer {door.token}")
         return [schema.HttpMcpServer(type="http", name="outlast", url=door.tools_url, headers=[key])]
 
 
-async def _outcome_of(talk: Coroutine[Any, Any, TurnResult]) -> TurnResult | RequestError | ConnectionError:
+async def _outcome_of(talk: Coroutine[Any, Any, Said]) -> Said | RequestError | ConnectionError:
     """What a talk came to; that the agent refuses or is gone is an outcome too."""
     try:
         return await talk

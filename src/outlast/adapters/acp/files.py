@@ -42,7 +42,9 @@ class SessionFiles:
         self._attempt = attempt
         self._patterns = patterns
         self._seen: dict[str, object] = {}
-        """By path: of a `.jsonl` file how many lines are mirrored, of another one what its state was."""
+        """By path: what the state of a file was that is mirrored whole."""
+        self._lines: dict[str, Sequence[str]] = {}
+        """By path: the mirrored lines of a `.jsonl` file. An agent may write some of them anew."""
         self._noted: Mapping[str, Any] = {}
 
     @property
@@ -70,7 +72,7 @@ class SessionFiles:
                 self._seen[name] = _state(target)
             else:
                 target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-                self._seen[name] = len(lines)
+                self._lines[name] = lines
 
     async def note(self, session: str, prompt: str = "") -> None:
         """Keep the agent's name for the session, and the input that it was given. Durable."""
@@ -89,14 +91,15 @@ class SessionFiles:
                 await self._mirror_whole(name + PACKED, path)
 
     async def _mirror_lines(self, name: str, path: Path) -> None:
-        lines = (await anyio.Path(path).read_text(encoding="utf-8")).split("\n")[
-            :-1
+        text = (await anyio.Path(path).read_text(encoding="utf-8")).rpartition("\n")[
+            0
         ]  # the last is not whole yet
-        known = self._seen.get(name, 0)
-        at = known if isinstance(known, int) and known <= len(lines) else 0
+        lines, known = text.split("\n") if text else [], self._lines.get(name, [])
+        at = next((at for at, (one, other) in enumerate(zip(lines, known, strict=False)) if one != other), -1)
+        at = min(len(lines), len(known)) if at < 0 else at
         if lines[at:]:
             await self._attempt.mirror(name, at, lines[at:])
-        self._seen[name] = len(lines)
+        self._lines[name] = lines
 
     async def _mirror_whole(self, name: str, path: Path) -> None:
         state = _state(path)

@@ -11,6 +11,8 @@ CUT_SHORT: Final = (
     "The process that you ran in was lost in the middle of this task, and you were started again. Go on with the task "
     "from where it stands now."
 )
+ASKED_FOR: Final = frozenset({"tool", "wait"})
+"""The kinds of calls that an agent knows as tools."""
 _CALLS: Final = " Of the tool calls that you had begun, this is known:"
 _SHOWN: Final = 400
 
@@ -31,7 +33,7 @@ async def cut_short(attempt: Attempt) -> str:
     """What an agent is told whose model calls go past us: that it was cut short, and what became of its tools."""
     lines: list[str] = []
     for state in attempt.turn.calls.values():
-        if state.intent.kind == "tool" and state.outcome is not None:
+        if state.intent.kind in ASKED_FOR and state.outcome is not None:
             result = await attempt.outcome(state.intent.call)
             said = result_text(result.value)[:_SHOWN]
             lines.append(
@@ -48,7 +50,7 @@ async def correct_results(attempt: Attempt) -> None:
     for state in attempt.turn.calls.values():
         intent, outcome = state.intent, state.outcome
         if (
-            intent.kind != "tool"
+            intent.kind not in ASKED_FOR
             or outcome is None
             or not intent.harness_id
             or outcome.status not in {"ok", "error"}
