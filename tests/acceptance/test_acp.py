@@ -1,72 +1,50 @@
 """Any ACP agent, by a stand-in that speaks the protocol: by call through the gateway, and by turn past it."""
 
-import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
 
+import anyio
 import pytest
 
 from outlast.adapter import Agent
-from outlast.adapters.acp import Acp, ModelDoor
+from outlast.adapters.acp import Acp
 from outlast.gate import Point
-from outlast.records import CallOutcome
+from outlast.records import CallOutcome, SteerTaken
 from outlast.testing.adapter_contract import Stage, Subject, staged
-from outlast.testing.adapter_contract.stage import prompt, says, until
+from outlast.testing.adapter_contract.stage import ended, prompt, says, until
 from outlast.testing.faults import Spot
 from outlast.testing.models import Step, ToolUse
 from outlast.tool import Tool
+from tests.harnesses.acp import STAND_IN_COMMAND, STAND_IN_DOOR, StandIn
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120), pytest.mark.anyio]
 
-STAND_IN = Path(__file__).parents[1] / "harnesses" / "stand_in.py"
 LAST = "That was all."
 
 
-class ByCall(Subject):
-    """Its model calls come through the gateway."""
-
-    name: ClassVar[str] = "stand-in"
-    dialect: ClassVar[str] = "anthropic"
-    recipe: ClassVar[str] = "tests.acceptance.test_acp:BY_CALL"
-
-    def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
-        door = ModelDoor("anthropic", env={"STAND_IN_BASE_URL": "${base_url}", "STAND_IN_KEY": "${token}"})
-        files = [".stand-in/*.jsonl"]
-        return Agent(
-            self.name, Acp([sys.executable, "-P", str(STAND_IN)], name=self.name, model=door, files=files)
-        )
-
-    def application(self, tool: str, **arguments: object) -> ToolUse:
-        raise NotImplementedError  # it takes no MCP server
-
-
-class Forgetful(ByCall):
+class Forgetful(StandIn):
     """It cannot bring a session back: it is told the prompt again, and the log answers."""
 
     recipe: ClassVar[str] = "tests.acceptance.test_acp:FORGETFUL"
 
     def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
-        door = ModelDoor("anthropic", env={"STAND_IN_BASE_URL": "${base_url}", "STAND_IN_KEY": "${token}"})
-        return Agent(
-            self.name, Acp([sys.executable, "-P", str(STAND_IN), "--forgets"], name=self.name, model=door)
-        )
+        command = [*STAND_IN_COMMAND, "--forgets"]
+        return Agent(self.name, Acp(command, name=self.name, model=STAND_IN_DOOR), tools=tools)
 
 
-class ByTurn(ByCall):
+class ByTurn(StandIn):
     """Its model calls go past us."""
 
     recipe: ClassVar[str] = "tests.acceptance.test_acp:BY_TURN"
 
     def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
         files, env = [".stand-in/*.jsonl"], {"STAND_IN_BASE_URL": upstream}
-        return Agent(
-            self.name, Acp([sys.executable, "-P", str(STAND_IN)], name=self.name, files=files, env=env)
-        )
+        return Agent(self.name, Acp(STAND_IN_COMMAND, name=self.name, files=files, env=env), tools=tools)
 
 
-BY_CALL, FORGETFUL, BY_TURN = ByCall(), Forgetful(), ByTurn()
+BY_CALL, FORGETFUL, BY_TURN = StandIn(), Forgetful(), ByTurn()
 ALL = pytest.mark.parametrize(
     "subject", [BY_CALL, FORGETFUL, BY_TURN], ids=["by call", "forgetful", "by turn"]
 )
@@ -145,6 +123,73 @@ async def test_a_finished_model_call_never_goes_upstream_again(
         never_begun = b"had not begun when the process was lost" in stage.last_body()
         ran = stage.shop / "ran.txt"
         assert (ran.read_text() if ran.exists() else "") == ("" if never_begun else "ran\n")
+
+
+@ALL
+async def test_a_wait_stops_the_agent_and_what_came_is_told_it(subject: Subject, tmp_path: Path) -> None:
+    tools = (subject.application("outlast_wait", signal="ci"), subject.application("look", mark="a"))
+    async with on_stage(subject, tmp_path, Step(text="I wait.", tools=tools)) as stage:
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            await at_rest(stage)
+            assert stage.commands() == []
+        stage.forget_home()
+        await (await stage.session()).signal("ci", "all of it is green")
+        assert str(await stage.finish(turn)) == LAST
+        assert b"all of it is green" in stage.last_body()
+        assert len(stage.requests()) == 2
+        assert stage.effects().count("a") == 1
+
+
+@ALL
+async def test_the_application_s_tools_act_once_each(subject: Subject, tmp_path: Path) -> None:
+    tools = tuple(subject.application(name, mark=name) for name in ("charge", "look", "pay", "book"))
+    async with on_stage(subject, tmp_path, Step(text="I act.", tools=tools)) as stage:
+        assert str(await stage.finish(await stage.send(prompt("go")))) == LAST
+        for name in ("charge", "look", "pay", "book"):
+            assert stage.effects().count(name) == 1
+            assert (await stage.call(name)).runs_in == "worker"
+        assert b"charge charge is done" in stage.last_body()
+
+
+@pytest.mark.parametrize("subject", [BY_CALL, BY_TURN], ids=["by call", "by turn"])
+async def test_a_steer_becomes_the_next_prompt(subject: Subject, tmp_path: Path) -> None:
+    tool = run("echo ran > ran.txt; while [ ! -e on.txt ]; do sleep 0.1; done")
+    async with on_stage(subject, tmp_path, Step(text="A command.", tools=(tool,))) as stage:
+        turn = await stage.send(prompt("go"))
+        session = await stage.session()
+        async with stage.worker():
+            await until((stage.shop / "ran.txt").exists)
+            await session.steer(prompt("go", "The blue one."))
+            (stage.shop / "on.txt").touch()
+            assert str(await ended(turn)) == LAST
+            assert b"The blue one." not in stage.last_body()
+            await until(lambda: b"The blue one." in stage.last_body())
+            await until(lambda: stage.requests()[-1].outcome == "completed")
+        assert await stage.of_kind(SteerTaken) == []
+
+
+@ALL
+async def test_an_agent_whose_turn_is_cancelled_is_told_before_it_is_killed(
+    subject: Subject, tmp_path: Path
+) -> None:
+    tool = run("echo ran > ran.txt; sleep 600")
+    async with on_stage(subject, tmp_path, Step(text="A command.", tools=(tool,))) as stage:
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            await until((stage.shop / "ran.txt").exists)
+            await turn.cancel()
+            assert (await ended(turn)).status == "cancelled"
+            assert stage.commands() == []
+        assert (stage.home("s") / "cancelled").exists()
+
+
+async def at_rest(stage: Stage) -> None:
+    """Return when the turn waits, and nobody holds the session."""
+    session = await stage.session()
+    with anyio.fail_after(60):
+        while (head := await session.head()).worker is not None or "waiting" not in head.status:  # noqa: ASYNC110
+            await anyio.sleep(0.02)
 
 
 async def test_the_next_turn_knows_the_one_before(tmp_path: Path) -> None:

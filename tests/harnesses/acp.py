@@ -1,16 +1,19 @@
-"""Agents of the Agent Client Protocol under the adapter contract: the real OpenCode, as `opencode acp`."""
+"""Agents of the Agent Client Protocol under the adapter contract: a small one of ours, and `opencode acp`."""
 
 import json
 import platform
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar, Final
 
 from outlast import programs
 from outlast.adapter import Agent
 from outlast.adapters.acp import Acp, ModelDoor
 from outlast.records.kinds import Policy
-from outlast.testing.adapter_contract import Subject
-from outlast.testing.models import ToolUse
+from outlast.testing.adapter_contract import Compaction, Subject
+from outlast.testing.adapter_contract.stage import prompt
+from outlast.testing.models import Step, ToolUse, Usage
 from outlast.tool import Tool
 
 MODEL = "claude-sonnet-4-5"
@@ -55,6 +58,68 @@ LOOKING: Mapping[str, Policy] = {
 }
 
 
+STAND_IN_COMMAND: Final = (sys.executable, "-P", str(Path(__file__).with_name("stand_in.py")))
+STAND_IN_DOOR: Final = ModelDoor(
+    "anthropic", env={"STAND_IN_BASE_URL": "${base_url}", "STAND_IN_KEY": "${token}"}
+)
+_NO_SUB_AGENTS: Final = "The agent that stands for those of the protocol has no sub-agents."
+_NO_COMPACTION: Final = "The agent that stands for those of the protocol compacts nothing."
+_NO_HOOKS: Final = (
+    "The protocol has no hooks: an agent asks for leave on the connection by which it is driven."
+)
+_NO_STEERS: Final = "The protocol has no word for a steer: it becomes the next prompt."
+_NO_VERSIONS: Final = "Which versions of an agent are good is for its user to say: outlast has tested none."
+OF_THE_PROTOCOL: Final[Mapping[str, str]] = {
+    "a_steer_is_carried_by_a_request_and_consumed_by_its_commit": _NO_STEERS,
+    "a_harness_upgraded_in_between_is_warned_about_and_repeats_nothing": _NO_VERSIONS,
+    "a_hook_that_fails_blocks_the_tool": _NO_HOOKS,
+    "a_hook_that_is_gone_blocks_the_tool": _NO_HOOKS,
+    "a_hook_that_answers_nonsense_blocks_the_tool": _NO_HOOKS,
+    "a_hook_that_breaks_off_blocks_the_tool": _NO_HOOKS,
+    "a_hook_that_hangs_holds_the_tool_back_until_the_turn_is_cancelled": _NO_HOOKS,
+}
+"""What no agent can hold that is driven by the protocol alone."""
+
+
+class StandIn(Subject):
+    """A small agent of ours, driven as any ACP agent is, its model calls through the gateway."""
+
+    name = "acp"
+    dialect = "anthropic"
+    recipe = "tests.harnesses.acp:STAND_IN"
+    lacks: ClassVar[Mapping[str, str]] = {
+        **OF_THE_PROTOCOL,
+        "a_sub_agent_is_carried_to_its_report": _NO_SUB_AGENTS,
+        "a_sub_agent_killed_when_its_tool_has_acted_repeats_nothing": _NO_SUB_AGENTS,
+        "a_sub_agent_killed_while_its_model_streams_is_carried_on": _NO_SUB_AGENTS,
+        "a_sub_agent_killed_before_its_report_is_delivered_is_carried_on": _NO_SUB_AGENTS,
+        "two_sub_agents_that_ask_for_the_same_are_kept_apart": _NO_SUB_AGENTS,
+        "two_sub_agents_that_ask_for_the_same_are_carried_on": _NO_SUB_AGENTS,
+        "a_compaction_by_the_harness_is_no_divergence": _NO_COMPACTION,
+        "a_compaction_killed_when_it_is_asked_for_is_carried_on": _NO_COMPACTION,
+        "a_compaction_killed_before_it_is_delivered_is_carried_on": _NO_COMPACTION,
+        "a_turn_killed_right_after_its_compaction_is_carried_on": _NO_COMPACTION,
+        "a_turn_killed_in_a_tool_after_its_compaction_is_carried_on": _NO_COMPACTION,
+    }
+    foreign_words = ("[[outlast:",)
+
+    def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
+        adapter = Acp(STAND_IN_COMMAND, name=self.name, model=STAND_IN_DOOR, files=[".stand-in/*.jsonl"])
+        return Agent(self.name, adapter, tools=tools)
+
+    def application(self, tool: str, **arguments: object) -> ToolUse:
+        return ToolUse(name=f"outlast__{tool}", input=arguments)
+
+    def shell(self, command: str) -> ToolUse:
+        return ToolUse(name="run", input={"command": command})
+
+    def write(self, path: str, text: str) -> ToolUse:
+        return ToolUse(name="note", input={"path": path, "text": text})
+
+    def is_program(self, command: bytes) -> bool:
+        return b"stand_in.py" in command and b"supervise.py" not in command
+
+
 def opencode() -> Path:
     """The program, as `outlast install` put it there; it runs on any processor of its kind."""
     processor = {"x86_64": "x64-baseline", "aarch64": "arm64"}[platform.machine()]
@@ -70,6 +135,7 @@ class OpenCodeAcp(Subject):
     name = "opencode-acp"
     dialect = "anthropic"
     recipe = "tests.harnesses.acp:SUBJECT"
+    lacks: ClassVar[Mapping[str, str]] = OF_THE_PROTOCOL
     foreign_words = ("[[outlast:",)
 
     def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
@@ -95,8 +161,18 @@ class OpenCodeAcp(Subject):
     def write(self, path: str, text: str) -> ToolUse:
         return ToolUse(name="write", input={"filePath": path, "content": text})
 
+    def sub_agent(self, conversation: str) -> ToolUse:
+        told = {"description": "A look", "prompt": prompt(conversation), "subagent_type": "general"}
+        return ToolUse(name="task", input=told)
+
+    def compaction(self, early: ToolUse, summary: str, place: Path) -> Compaction:
+        # What is summed up stands in the request as the words of a user.
+        first = Step(text="I act. [script:summary]", tools=(early,), usage=Usage(input_tokens=990_000))
+        return Compaction([first], conversations={"summary": [Step(text=summary)]}, keeps=1, then="default")
+
     def is_program(self, command: bytes) -> bool:
         return b"/bin/opencode\0acp" in command and b"supervise.py" not in command
 
 
+STAND_IN = StandIn()
 SUBJECT = OpenCodeAcp()

@@ -1,10 +1,12 @@
 """The page that says what holds of each harness, with the table that is made of the contract."""
 
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
 from outlast.adapter import Adapter
+from outlast.adapters.acp import Acp
 from outlast.testing.adapter_contract import CASES, Subject
 from outlast.testing.adapter_contract.table import Column, table
 from tests.harnesses.subjects import SUBJECTS
@@ -16,7 +18,10 @@ NAMES = {
     "codex": "Codex",
     "opencode": "OpenCode",
     "pi": "Pi",
+    "acp": "[Any ACP agent](acp.md)",
 }
+BY_COMMAND: Mapping[str, Adapter] = {"acp": Acp(["an-agent"])}
+"""Adapters that make nothing of themselves: they are told what to start."""
 
 
 def page() -> str:
@@ -29,6 +34,10 @@ def page() -> str:
 
 
 def _column(subject: Subject) -> Column:
-    (found,) = entry_points(group="outlast.adapters", name=subject.name)
-    adapter = cast("Adapter", found.load()())
+    adapter = BY_COMMAND.get(subject.name) or _built_in(subject.name)
     return Column(subject, NAMES[subject.name], adapter.abilities)
+
+
+def _built_in(name: str) -> Adapter:
+    (found,) = entry_points(group="outlast.adapters", name=name)
+    return cast("Adapter", found.load()())

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 from outlast.testing.adapter_contract import Subject
-from tests.harnesses import claude_agent_sdk, claude_code, codex, openai_agents, opencode, pi, pydantic_ai
+from tests.harnesses import (
+    acp,
+    claude_agent_sdk,
+    claude_code,
+    codex,
+    openai_agents,
+    opencode,
+    pi,
+    pydantic_ai,
+)
 
 SUBJECTS: Sequence[Subject] = (
     claude_code.SUBJECT,
@@ -13,4 +22,5 @@ SUBJECTS: Sequence[Subject] = (
     pi.SUBJECT,
     pydantic_ai.SUBJECT,
     openai_agents.SUBJECT,
+    acp.STAND_IN,
 )
