@@ -4,7 +4,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
@@ -12,8 +12,8 @@ import apsw
 import click
 
 from outlast.cli.exits import Exit
-from outlast.cli.harnesses import Finding, State, harness_findings
-from outlast.cli.options import Setup, perform, shared
+from outlast.cli.harnesses import Finding, State, agent_findings, harness_findings
+from outlast.cli.options import Setup, examples, perform, shared
 from outlast.cli.providers import OPENAI_DIALECTS, choose
 from outlast.engine.pidns import can_use_pid_namespace
 from outlast.engine.processes import start_supervised
@@ -28,18 +28,20 @@ _MARK = {
 }
 
 
-@click.command()
+@click.command(epilog=examples("outlast doctor", "outlast doctor shop.agents:support"))
+@click.argument("agents", nargs=-1, metavar="[MODULE:AGENT]...")
 @shared
-def doctor(world: str | None, json: bool) -> None:
+def doctor(agents: tuple[str, ...], world: str | None, json: bool) -> None:
     """Tell what is installed, which versions are tested, what is missing and how to get it.
 
-    It changes nothing, but makes the World and the data directory if there are none. The exit status is 4 if
-    something is missing without which no turn can be advanced.
+    Of agents of an application that are named it tells whether they can run here. It changes nothing, but makes the
+    World and the data directory if there are none. The exit status is 4 if something is missing without which no
+    turn can be advanced.
     """
 
     async def body(setup: Setup) -> int:
         missing = False
-        async for finding in _findings(setup):
+        async for finding in _findings(setup, agents):
             missing = missing or finding.state == "missing"
             setup.say(finding, _text(finding))
         return Exit.UNAVAILABLE if missing else Exit.OK
@@ -47,7 +49,7 @@ def doctor(world: str | None, json: bool) -> None:
     perform(body, world=world, json=json)
 
 
-async def _findings(setup: Setup) -> AsyncGenerator[Finding]:
+async def _findings(setup: Setup, agents: Sequence[str]) -> AsyncGenerator[Finding]:
     yield _platform()
     yield _python()
     yield await _world(setup)
@@ -55,6 +57,8 @@ async def _findings(setup: Setup) -> AsyncGenerator[Finding]:
     yield await _supervisor(setup)
     yield await _pid_namespace()
     for finding in harness_findings():
+        yield finding
+    for finding in agent_findings(agents):
         yield finding
     yield _provider("anthropic models", setup, "anthropic")
     yield _provider("openai models", setup, OPENAI_DIALECTS[0])

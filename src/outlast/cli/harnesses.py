@@ -1,12 +1,13 @@
 """What `outlast doctor` says of harnesses: where each is installed, in which version, whether that was tested."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
 from outlast import programs
-from outlast.cli.agents import built_in, built_in_names
+from outlast.adapter import Adapter
+from outlast.cli.agents import built_in, built_in_names, of_application
 from outlast.errors import HarnessMissing, OutlastError
 
 State = Literal["ok", "absent", "warning", "missing"]
@@ -26,6 +27,30 @@ def harness_findings() -> Iterator[Finding]:
     names = built_in_names()
     yield from map(_harness, names)
     yield _node(names)
+
+
+def agent_findings(references: Sequence[str]) -> Iterator[Finding]:
+    """A finding for each agent of an application, by `module:object`: whether it can run here, and how durably."""
+    yield from map(_agent, references)
+
+
+def _agent(reference: str) -> Finding:
+    try:
+        adapter = of_application(reference).adapter
+        warnings = adapter.check()
+        told = _told(adapter)
+    except HarnessMissing as error:
+        return Finding(reference, "missing", "its program is not here", str(error))
+    except OutlastError as error:
+        return Finding(reference, "missing", "cannot run here", str(error))
+    return Finding(reference, "warning" if warnings else "ok", told, " ".join(warnings))
+
+
+def _told(adapter: Adapter) -> str:
+    """Its versions, and where it makes a difference how durable it is."""
+    durable = adapter.settings().get("durable")
+    versions = [f"{what} {number}" for what, number in adapter.versions().items()]
+    return ", ".join([*versions, *([f"durable {durable}"] if durable else [])])
 
 
 def _harness(name: str) -> Finding:
