@@ -76,5 +76,5 @@ def test_an_untested_version_is_a_clear_warning(tmp_path: Path) -> None:
 
 
 def test_a_missing_program_says_how_to_install_it(tmp_path: Path) -> None:
-    with pytest.raises(HarnessMissing, match=r"outlast\[claude-code\]"):
+    with pytest.raises(HarnessMissing, match="outlast install claude-code"):
         installed(tmp_path / "claude")

@@ -196,18 +196,25 @@ def missing_packages(place: Path, lock: Lock) -> list[str]:
     return [
         f"{name.removeprefix('node_modules/')}@{entry['version']}"
         for name, entry in packages.items()
-        if name and _belongs_here(entry) and _version_at(place / name) != entry["version"]
+        if name and not _as_locked(entry, _version_at(place / name))
     ]
+
+
+def _as_locked(entry: Mapping[str, Any], found: str | None) -> bool:
+    """Whether a package, found in this version or not at all, is as its entry in the lock wants it here."""
+    return found == entry["version"] or (found is None and not _belongs_here(entry))
 
 
 def _belongs_here(entry: Mapping[str, Any]) -> bool:
     if entry.get("dev") or entry.get("peer"):
         return False
     system, processor, libc = _platform()
-    return all(
+    here = all(
         key not in entry or mine in entry[key]
         for key, mine in (("os", system), ("cpu", processor), ("libc", libc))
     )
+    # One that is optional and names no platform may be needed by another platform's package alone.
+    return here and not (entry.get("optional") and not entry.keys() & {"os", "cpu"})
 
 
 def _platform() -> tuple[str, str, str]:
