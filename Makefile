@@ -22,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # The harnesses that are no Python packages, each pinned by a lock of its own (`.ci/harness_lock.py` makes it anew).
 export OUTLAST_HARNESS_DIR ?= $(CURDIR)/.cache/harnesses
 INSTALLABLE = claude-code codex eve opencode pi
-HARNESSES ?= codex opencode pi
+HARNESSES ?= codex eve opencode pi
 
 N ?= 200
 JOBS ?=

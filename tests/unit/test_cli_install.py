@@ -126,6 +126,29 @@ def test_the_package_of_this_platform_must_be_there(shelf: Shelf) -> None:
     assert "@openai/codex-linux-x64@0.171.0-linux-x64" in said
 
 
+@pytest.mark.parametrize(
+    ("entry", "there", "missing"),
+    [
+        ({"optional": True}, None, []),
+        ({"optional": True}, "1.0.0", ["one@2.0.0"]),
+        ({"optional": True, "os": ["linux", "darwin"]}, None, ["one@2.0.0"]),
+        ({"optional": True, "cpu": ["wasm32"]}, None, []),
+        ({"peer": True}, None, []),
+        ({}, None, ["one@2.0.0"]),
+    ],
+)
+def test_only_what_another_machine_needs_may_be_away_and_nothing_in_another_version(
+    tmp_path: Path, entry: Mapping[str, object], there: str | None, missing: list[str]
+) -> None:
+    lock = {"packages": {"": {}, "node_modules/one": {"version": "2.0.0", **entry}}}
+    (tmp_path / "package-lock.json").write_text(json.dumps(lock))
+    if there is not None:
+        (tmp_path / "node_modules/one").mkdir(parents=True)
+        (tmp_path / "node_modules/one/package.json").write_text(json.dumps({"version": there}))
+    found = programs.missing_packages(tmp_path, programs.Lock("one", tmp_path))
+    assert found == missing
+
+
 @pytest.mark.crash
 def test_none_of_several_is_installed_when_one_is_misspelt(shelf: Shelf) -> None:
     assert "installs no 'codec'" in shelf.install("codex", "codec", status=3)

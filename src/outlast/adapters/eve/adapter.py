@@ -11,6 +11,7 @@ import msgspec
 
 from outlast import programs
 from outlast.adapter import Attempt, Door, Resolved, ToolResult, TurnResult
+from outlast.adapters.eve.conversation import Conversation
 from outlast.adapters.eve.dialogue import EveDialogue
 from outlast.adapters.eve.driver import Driver
 from outlast.adapters.eve.state import EveState
@@ -25,9 +26,6 @@ NODE: Final = "24"
 MODULE: Final = Path(__file__).with_name("outlast.js")
 """What an agent of eve's needs, to be copied into it."""
 
-ONE_TURN: Final = (
-    "This session has had its turn, and eve does not go on with one from a log: open another session."
-)
 _PROGRAM: Final = "node_modules/eve/bin/eve.js"
 _FOREIGN: Final = ("EVE_", "OUTLAST_", "WORKFLOW_")
 
@@ -80,9 +78,10 @@ class Eve:
         project = attempt.places.cwd
         _check(project)
         state = EveState(attempt)
-        if not await state.prepare():
-            return TurnResult("failed", error=ONE_TURN)
-        dialogue = EveDialogue(await _known(attempt))
+        await state.prepare()
+        conversation = Conversation(attempt)
+        await conversation.open()
+        dialogue = EveDialogue(await _known(attempt), conversation)
         async with attempt.gateway.admit(attempt, dialogue) as door:
             argv = [
                 str(programs.node(NODE)),
@@ -95,7 +94,10 @@ class Eve:
             ]
             env = _environment(door, os.environ)
             async with attempt.processes.start(argv, env=env, cwd=state.project) as process:
-                return await Driver(attempt, state, process).run()
+                result = await Driver(attempt, state, process).run()
+            if result.status == "done":
+                await conversation.finish()
+            return result
 
 
 async def _known(attempt: Attempt) -> Mapping[str, ToolResult]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from outlast.adapter import MAIN, Deny, HookAsk, Let, ToolResult
+from outlast.adapters.eve.conversation import Conversation
 from outlast.adapters.shapes import Json, as_object, as_objects
 
 MARK: Final = "[outlast]"
@@ -15,14 +16,16 @@ class EveDialogue:
 
     Args:
         known: how calls have ended, as far as the log knows, by call id.
+        conversation: what was said in the session before.
     """
 
     dialect: str = "openai-chat"
     greets: bool = False
     retries: bool = True
 
-    def __init__(self, known: Mapping[str, ToolResult]) -> None:
+    def __init__(self, known: Mapping[str, ToolResult], conversation: Conversation) -> None:
         self._known = known
+        self._conversation = conversation
         self._unasked: list[str] = []
         self.over = False
         """The turn has ended: nothing more goes upstream."""
@@ -33,7 +36,10 @@ class EveDialogue:
     def strip(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         tools = as_objects(request.get("tools"))
         self._unasked = [_name(tool) for tool in tools if not _description(tool).endswith(MARK)]
-        return {**request, "tools": [_unmarked(tool) for tool in tools]} if tools else request
+        more: Json = {"tools": [_unmarked(tool) for tool in tools]} if tools else {}
+        if self._conversation.earlier:
+            more["messages"] = self._conversation.insert(as_objects(request.get("messages")))
+        return {**request, **more}
 
     def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
         if self.over:
@@ -41,10 +47,12 @@ class EveDialogue:
         if self._unasked:
             names = ", ".join(self._unasked)
             return f"the agent offers tools that would run unasked: {names}. Wrap them in `durable`, or disable them"
+        self._conversation.heard(request)
         return None
 
     async def recorded(self) -> None:
-        """Nothing of eve's own must be in the log: a turn is begun anew from what the log has."""
+        """Return once what was said so far is mirrored."""
+        await self._conversation.record()
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
         return ""

@@ -46,7 +46,7 @@ class Driver:
             listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             reading = tasks.create_task(self._read(listening))
             try:
-                session = await self._speak(listening)
+                await self._speak(listening)
             except (TimeoutError, httpx.HTTPError) as error:
                 reason = (
                     f"its server cannot be spoken with ({type(error).__name__}). {self._process.errors()}"
@@ -55,11 +55,10 @@ class Driver:
             finally:
                 reading.cancel()
         await self._process.kill()
-        await self._state.keep(session)
         return self._result()
 
-    async def _speak(self, listening: "asyncio.Future[str]") -> str:
-        """Begin the turn and follow it to its end; eve's name of the session."""
+    async def _speak(self, listening: "asyncio.Future[str]") -> None:
+        """Begin the turn and follow it to its end."""
         async with asyncio.timeout(START_S):
             url = await listening
         async with httpx.AsyncClient(
@@ -67,7 +66,6 @@ class Driver:
         ) as client:
             session = await self._begin(client)
             await self._follow(client, session)
-            return session
 
     async def _read(self, listening: "asyncio.Future[str]") -> None:
         async for line in self._process.lines():
@@ -79,6 +77,7 @@ class Driver:
             listening.set_exception(HarnessError(harness="eve", reason=reason))
 
     async def _begin(self, client: httpx.AsyncClient) -> str:
+        """Begin the turn, as a session of eve's own: its name."""
         path = "/eve/v1/session"
         async with asyncio.timeout(START_S):
             while True:

@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from outlast.adapter import Attempt
 
 PROJECT: Final = ".eve/project"
 """Below the session's home: the project as eve sees it, whose log is this session's alone."""
 DATA: Final = f"{PROJECT}/.eve/.workflow-data"
 """Below the session's home: eve's own log, new in each attempt."""
-_SESSION: Final = ".eve/session.json"
 _STREAM: Final = ".eve/stream.ndjson"
 
 
@@ -33,15 +30,11 @@ class EveState:
         """Where eve keeps its own log."""
         return self._attempt.places.home / DATA
 
-    async def prepare(self) -> bool:
-        """Make everything ready for a new run; False if the session has had a turn already."""
-        files = await self._attempt.mirrored()
-        if files.get(_SESSION):
-            return False
+    async def prepare(self) -> None:
+        """Make everything ready for a new run."""
         self._show_project()
-        if files.get(_STREAM):
+        if (await self._attempt.mirrored()).get(_STREAM):
             await self._attempt.mirror(_STREAM, 0, [])
-        return True
 
     def _show_project(self) -> None:
         """The agent, and links to all else in the project but eve's own directory, where the sessions of all would be.
@@ -61,7 +54,3 @@ class EveState:
     async def mirror(self, position: int, events: Sequence[str]) -> None:
         """Record events of the stream."""
         await self._attempt.mirror(_STREAM, position, events)
-
-    async def keep(self, session: str) -> None:
-        """Record that a turn has been carried to its end in a session of eve's."""
-        await self._attempt.mirror(_SESSION, 0, [msgspec.json.encode({"session": session}).decode()])

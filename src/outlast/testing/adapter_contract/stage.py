@@ -306,6 +306,7 @@ async def staged(
     told = Script(conversations={name: tuple(steps) for name, steps in script.items()})
     for name in ("user", "effects", "shop"):
         (directory / name).mkdir(exist_ok=True)
+    subject.furnish(directory / "shop")
     with _environment(_of_a_user(subject, directory)):
         async with ScriptedModels.serve(told) as models, open_world(url) as world:
             agent = subject.agent(TOOLS, upstream=models.base_url)

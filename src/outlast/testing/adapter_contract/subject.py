@@ -51,6 +51,14 @@ class Subject(Protocol):
     unset: ClassVar[Sequence[str]] = ()
     """Environment variables that would lead the program to files outside of HOME."""
 
+    def furnish(self, place: Path) -> None:
+        """Put what the harness needs there into the directory in which sessions are to work; nothing by default.
+
+        Raises:
+            HarnessMissing: its program is not here; the error says what installs it.
+        """
+        return
+
     def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
         """The agent whose turns are tried, with these tools of an application.
 

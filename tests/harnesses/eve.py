@@ -1,0 +1,103 @@
+"""eve under the adapter contract: an agent with the application's tools as its own, and some for files and commands."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+
+from outlast import programs
+from outlast.adapter import Agent
+from outlast.adapters.eve import Eve
+from outlast.adapters.eve.adapter import MODULE, NODE
+from outlast.ids import digest
+from outlast.testing.adapter_contract import Subject, inner_cases
+from outlast.testing.models import ToolUse
+from outlast.tool import Tool
+
+PROJECT = Path(__file__).with_name("eve_project")
+BUILD_S = 240.0
+IN_EVE = "Its tools run in eve, not in the worker that is to be killed there."
+LACKS = {
+    **dict.fromkeys(
+        (
+            "a_worker_killed_when_a_never_tool_has_acted_costs_no_finished_call",
+            "a_worker_killed_when_a_safe_tool_has_acted_costs_no_finished_call",
+            "a_worker_killed_when_a_keyed_tool_has_acted_costs_no_finished_call",
+            "a_worker_killed_when_a_verified_tool_has_acted_costs_no_finished_call",
+            "a_worker_killed_again_when_its_doubt_is_settled_costs_no_finished_call",
+            "a_worker_killed_again_when_it_has_read_the_log_costs_no_finished_call",
+            "a_worker_killed_again_when_its_first_request_is_sent_costs_no_finished_call",
+            "a_worker_killed_again_when_the_turn_is_over_costs_no_finished_call",
+            "a_worker_killed_again_in_the_tool_of_an_answer_asked_for_twice_costs_no_finished_call",
+            "a_turn_cancelled_while_no_worker_lives_ends_as_cancelled",
+        ),
+        IN_EVE,
+    ),
+    "a_harness_upgraded_in_between_is_warned_about_and_repeats_nothing": "Another version is refused.",
+    "a_wait_holds_no_process_and_its_signal_is_the_result": "Its tools are those that were built into it.",
+    "a_steer_is_carried_by_a_request_and_consumed_by_its_commit": "A steer becomes the next prompt.",
+    **dict.fromkeys(
+        (case.name for case in inner_cases.CASES),
+        "Sub-agents and compaction of eve's own are not journalled.",
+    ),
+}
+
+
+class EveSubject(Subject):
+    """An agent made with the real eve, as `outlast install eve` brings it."""
+
+    name = "eve"
+    dialect = "openai-chat"
+    recipe = "tests.harnesses.eve:SUBJECT"
+    lacks = LACKS
+    foreign_words = ("[outlast]",)
+
+    def furnish(self, place: Path) -> None:
+        shutil.copytree(built(), place, symlinks=True, dirs_exist_ok=True)
+
+    def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
+        return Agent(self.name, Eve(policies={"look": "safe", "wait_*": "safe"}))
+
+    def application(self, tool: str, **arguments: object) -> ToolUse:
+        return ToolUse(name=tool, input=arguments)
+
+    def shell(self, command: str) -> ToolUse:
+        return ToolUse(name="shell", input={"command": command})
+
+    def write(self, path: str, text: str) -> ToolUse:
+        return ToolUse(name="write", input={"path": path, "text": text})
+
+    def is_program(self, command: bytes) -> bool:
+        return b"eve.js\0start" in command and b"supervise.py" not in command
+
+
+def built() -> Path:
+    """The project, built; that takes a while, so it is kept beside what it was built with."""
+    packages = programs.find("eve")
+    files = sorted(path for path in PROJECT.rglob("*") if path.is_file())
+    place = packages.parent / f"eve-project-{digest(*(file.read_bytes() for file in (*files, MODULE)))}"
+    if not place.is_dir():
+        fresh = Path(mkdtemp(dir=packages.parent, prefix=".eve-project-")) / "shop"
+        shutil.copytree(PROJECT, fresh)
+        shutil.copyfile(MODULE, fresh / "agent/lib" / MODULE.name)
+        (fresh / "node_modules").symlink_to(packages / "node_modules")
+        node = programs.node(NODE)
+        said = subprocess.run(
+            [node, "node_modules/eve/bin/eve.js", "build"],
+            cwd=fresh,
+            env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}", "EVE_TELEMETRY_DISABLED": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=BUILD_S,
+            check=False,
+        )
+        assert said.returncode == 0, said.stdout.decode() + said.stderr.decode()
+        if not place.is_dir():
+            fresh.rename(place)
+        shutil.rmtree(fresh.parent)
+    return place
+
+
+SUBJECT = EveSubject()
