@@ -1,5 +1,6 @@
 """eve under the adapter contract: an agent with the application's tools as its own, and some for files and commands."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -78,26 +79,31 @@ def built() -> Path:
     packages = programs.find("eve")
     files = sorted(path for path in PROJECT.rglob("*") if path.is_file())
     place = packages.parent / f"eve-project-{digest(*(file.read_bytes() for file in (*files, MODULE)))}"
-    if not place.is_dir():
-        fresh = Path(mkdtemp(dir=packages.parent, prefix=".eve-project-")) / "shop"
-        shutil.copytree(PROJECT, fresh)
-        shutil.copyfile(MODULE, fresh / "agent/lib" / MODULE.name)
-        (fresh / "node_modules").symlink_to(packages / "node_modules")
-        node = programs.node(NODE)
-        said = subprocess.run(
-            [node, "node_modules/eve/bin/eve.js", "build"],
-            cwd=fresh,
-            env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}", "EVE_TELEMETRY_DISABLED": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=BUILD_S,
-            check=False,
-        )
-        assert said.returncode == 0, said.stdout.decode() + said.stderr.decode()
+    with (packages.parent / ".eve-project.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.is_dir():
-            fresh.rename(place)
-        shutil.rmtree(fresh.parent)
+            _build(packages, place)
     return place
+
+
+def _build(packages: Path, place: Path) -> None:
+    fresh = Path(mkdtemp(dir=packages.parent, prefix=".eve-project-")) / "shop"
+    shutil.copytree(PROJECT, fresh)
+    shutil.copyfile(MODULE, fresh / "agent/lib" / MODULE.name)
+    (fresh / "node_modules").symlink_to(packages / "node_modules")
+    node = programs.node(NODE)
+    said = subprocess.run(
+        [node, "node_modules/eve/bin/eve.js", "build"],
+        cwd=fresh,
+        env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}", "EVE_TELEMETRY_DISABLED": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=BUILD_S,
+        check=False,
+    )
+    assert said.returncode == 0, said.stdout.decode() + said.stderr.decode()
+    fresh.rename(place)
+    shutil.rmtree(fresh.parent)
 
 
 SUBJECT = EveSubject()

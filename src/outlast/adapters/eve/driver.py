@@ -8,7 +8,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from outlast.adapter import Attempt, Process, TurnResult
+from outlast.adapter import Attempt, Process, TurnResult, is_passing
 from outlast.adapters.eve.state import EveState
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessError, ModelCallFailed
@@ -34,6 +34,8 @@ class Driver:
         self._process = process
         self._said = ""
         self._failure: str | None = None
+        self._status: int | None = None
+        """The provider's, if the failure is one of its."""
 
     async def run(self) -> TurnResult:
         """Carry the turn to its end.
@@ -110,6 +112,8 @@ class Driver:
                 self._said = str(data.get("message", ""))
             case "turn.failed" | "step.failed" | "session.failed":
                 self._failure = str(data.get("message", "it failed"))
+                status = as_object(data.get("details")).get("statusCode")
+                self._status = status if isinstance(status, int) else None
             case "turn.waiting" if data.get("on") == "input":
                 self._failure = WANTS_A_PERSON
                 return True
@@ -124,8 +128,9 @@ class Driver:
             return TurnResult("done", self._said)
         if REFUSED in self._failure:
             raise HarnessError(harness="eve", reason=self._failure[:500])
-        if any(call.intent.kind == "model" for call in self._attempt.turn.open_calls()):
-            raise ModelCallFailed(status="with no whole answer", reason=self._failure[:500])
+        passing = self._status is None or is_passing(self._status)
+        if passing and any(call.intent.kind == "model" for call in self._attempt.turn.open_calls()):
+            raise ModelCallFailed(status=self._status or "with no whole answer", reason=self._failure[:500])
         return TurnResult("failed", self._said, self._failure)
 
 

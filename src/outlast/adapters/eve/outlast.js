@@ -9,6 +9,7 @@
 
 const MARK = "[outlast]";
 const HOOK_MS = 75_000;
+const END_MS = 2_000;
 
 /** Settings of the provider that every model call goes to. */
 export function door() {
@@ -30,7 +31,7 @@ async function hook(event, payload) {
     signal: AbortSignal.timeout(HOOK_MS),
   });
   if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
-  return answer.json();
+  return (await answer.json()) ?? {};
 }
 
 /** The definition of a tool whose calls are in the log before they begin and when they have ended. */
@@ -41,10 +42,11 @@ export function durable(definition) {
     async execute(input, ctx) {
       const call = ctx.callId;
       const name = ctx.toolName;
-      const answer = await hook("before", { call, name, input });
+      const answer = await hook("before", { call, name, input }).catch(ended);
       if (answer.run !== call) {
         if (answer.result && !answer.result.isError) return answer.result.value;
-        throw new Error(answer.reason ?? "This call did not run: outlast gave no decision.");
+        if (typeof answer.reason !== "string") await ended();
+        throw new Error(answer.reason);
       }
       let output = null;
       let failure;
@@ -62,12 +64,12 @@ export function durable(definition) {
 
 /** Nobody may go on with a result that the log does not have. */
 async function settled(payload) {
-  try {
-    const told = await hook("after", payload);
-    if (told.settled === payload.call) return;
-  } catch {
-    // Ended below.
-  }
-  setTimeout(() => process.exit(70), 10_000);
+  const told = await hook("after", payload).catch(ended);
+  if (told.settled !== payload.call) await ended();
+}
+
+/** Without the gateway nothing goes on: eve ends, soon, and another attempt asks again. */
+async function ended() {
+  setTimeout(() => process.exit(70), END_MS);
   await new Promise(() => {});
 }
