@@ -224,8 +224,10 @@ class Door:
 class Gateway(Protocol):
     """Our HTTP server between a harness and its model, its tools and its hooks."""
 
-    def admit(self, attempt: "Attempt", dialogue: Dialogue) -> AbstractAsyncContextManager[Door]:
-        """Let the harness of `attempt` in until the context ends; afterwards its token is refused."""
+    def admit(
+        self, attempt: "Attempt", dialogue: Dialogue, token: str = ""
+    ) -> AbstractAsyncContextManager[Door]:
+        """Let the harness of `attempt` in by `token`, or a fresh one, until the context ends; then it is refused."""
         ...
 
 

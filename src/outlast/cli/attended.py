@@ -98,7 +98,7 @@ class _Watch:
         async for event in show(session, turn.follow(), self._sink):
             if event.kind == "turn.settled":
                 self.code, self._last = outcome_code(event.status), event
-            elif may_end(event) and await _stands_still(session):
+            elif may_end(event) and await stands_still(session):
                 self.code, self._last = Exit.WAITING, event
                 self._awaits = await awaited_by(session, await session.state())
                 return True
@@ -140,7 +140,7 @@ def _companion(setup: Setup, attended: Attended, sink: Sink) -> Companion:
     return Companion((*agents, "--session", attended.session.id), environ, sink.note)
 
 
-async def _stands_still(session: Session) -> bool:
+async def stands_still(session: Session) -> bool:
     """The open turn waits for a person, and nothing that ends or releases it is on its way."""
     on_its_way = await inputs_of(session)  # read first: what is taken out after it stands in the log
     turn = (await session.state()).turn

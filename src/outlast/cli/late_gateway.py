@@ -31,10 +31,10 @@ class LateGateway:
         self._ready.set()
 
     @asynccontextmanager
-    async def admit(self, attempt: Attempt, dialogue: Dialogue) -> AsyncGenerator[Door]:
+    async def admit(self, attempt: Attempt, dialogue: Dialogue, token: str = "") -> AsyncGenerator[Door]:
         await self._ready.wait()
         assert self._gateway is not None
-        async with self._gateway.admit(attempt, dialogue) as door:
+        async with self._gateway.admit(attempt, dialogue, token) as door:
             yield door
 
 

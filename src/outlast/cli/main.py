@@ -10,6 +10,7 @@ from outlast.cli.lazy import LazyGroup
 COMMANDS: Final = {
     "run": ("outlast.cli.run:run", "Have an agent carry out a prompt here, and watch it."),
     "adopt": ("outlast.cli.adopt:adopt", "Make a conversation durable that a harness had by itself."),
+    "wrap": ("outlast.cli.wrap:wrap", "Start Claude Code in this terminal, with each of its calls in a log."),
     "work": ("outlast.cli.work:work", "Claim ready sessions and advance them."),
     "wake": (
         "outlast.cli.wake:wake",

@@ -116,7 +116,7 @@ async def _open(setup: Setup, world: World, wish: Wish) -> tuple[Session, list[T
     if wish.prompt is None:
         name = wish.name or await _newest_open(world, wish, machine)
         session = await _come_back(world, name, wish)
-        turns = await _left(session)
+        turns = await left(session)
         if not turns:
             raise TurnUnknown(session=session.id, turn="open")
         return session, turns
@@ -124,7 +124,7 @@ async def _open(setup: Setup, world: World, wish: Wish) -> tuple[Session, list[T
         session = await _come_back(world, wish.name, wish)
     else:
         session = await _begin(setup, world, wish, machine)
-    ahead = await _left(session)
+    ahead = await left(session)
     return session, [*ahead, await session.send(wish.prompt, priority=wish.priority)]
 
 
@@ -207,7 +207,7 @@ async def _come_back(world: World, name: str, wish: Wish) -> Session:
     return session
 
 
-async def _left(session: Session) -> list[Turn]:
+async def left(session: Session) -> list[Turn]:
     """What is open in the session: the open turn, then the prompts that wait."""
     waiting = await inputs_of(session)  # read first: what is taken out after it stands in the log
     state = await session.state()

@@ -27,3 +27,15 @@ class WorkerWish:
     """Whose sessions; empty: of the tenant that the settings name."""
     all_tenants: bool = False
     limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class WrapWish:
+    """The arguments of `outlast wrap`."""
+
+    flags: tuple[str, ...]
+    """Of the program, after its name."""
+    name: str | None
+    resume: str | None
+    """The session to bring back, or `newest`; None: a new one."""
+    supervision: Supervision | None = None

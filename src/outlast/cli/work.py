@@ -111,7 +111,7 @@ def work(
         supervision = claim_supervision(os.environ)
         setup = setup_of(world=world, json=json)
         if supervision is None:
-            _become_supervisor(setup)
+            become_supervisor(setup)
         serve = loaded("outlast.cli.worker:serve")
         return anyio.run(serve, setup, replace(wish, supervision=supervision))
 
@@ -128,7 +128,7 @@ def _tenants(texts: tuple[str, ...], *, whole: bool, only: str | None) -> tuple[
     return names
 
 
-def _become_supervisor(setup: Setup) -> NoReturn:
+def become_supervisor(setup: Setup) -> NoReturn:
     """Start over as the child of a supervisor, which takes this process's place."""
     locks = setup.settings.data / "locks"
     try:

@@ -145,10 +145,13 @@ class HttpGateway:
         self._limits = limits
 
     @asynccontextmanager
-    async def admit(self, attempt: Attempt, dialogue: Dialogue) -> AsyncGenerator[Door]:
+    async def admit(self, attempt: Attempt, dialogue: Dialogue, token: str = "") -> AsyncGenerator[Door]:
         """Let the harness of `attempt` in until the context ends; afterwards its token is refused.
 
         What is under way then is cut off.
+
+        Args:
+            token: of a program that outlives its attempts; by default a fresh one.
 
         Raises:
             BadSettings: nobody here speaks the dialect of `dialogue`.
@@ -157,7 +160,7 @@ class HttpGateway:
         if dialect is None:
             reason = f"only {', '.join(sorted(self._dialects))} can be spoken"
             raise BadSettings(name="dialect", value=dialogue.dialect, reason=reason, source="an adapter")
-        token = new_token()
+        token = token or new_token()
         async with task_group() as tasks:
             door = OpenDoor(attempt, dialogue, dialect, tasks)
             tools = ToolServer(door, self._limits)

@@ -66,7 +66,7 @@ NO_PROGRAM: Final = (
 class _NoMachine:
     """Stands where a harness would be let in and started."""
 
-    def admit(self, attempt: Attempt, dialogue: Dialogue) -> NoReturn:
+    def admit(self, attempt: Attempt, dialogue: Dialogue, token: str = "") -> NoReturn:
         raise BadInput(detail=NO_PROGRAM)
 
     def start(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> NoReturn:

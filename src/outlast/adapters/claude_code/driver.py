@@ -97,10 +97,13 @@ class Driver:
         Then it belongs to this turn, since a model call carries it; else nothing more goes upstream, and the steer
         becomes the next prompt.
         """
-        asking = any(
-            call.intent.kind == "model" and call.intent.lane == MAIN
-            for call in self._attempt.turn.open_calls()
-        )
+        main = [
+            call
+            for call in self._attempt.turn.calls.values()
+            if call.intent.kind == "model" and call.intent.lane == MAIN
+        ]
+        # The newest: an earlier one that is open was lost with another process, and this one asked otherwise.
+        asking = bool(main) and main[-1].open
         # A call that failed is open too, and nobody asks it again in this process.
         goes_on = end.ok and asking
         self._dialogue.over = not goes_on

@@ -82,6 +82,19 @@ class SessionFiles:
             self._write(files)
         return Ready(resume=bool(lines), say_prompt=not begun, over=over)
 
+    def go_on(self) -> Path:
+        """Leave what is below HOME as it is, and mirror on. Returns where the transcript is."""
+        self._counts = {name: file.lines for name, file in self._attempt.state.files.items()}
+        return self._attempt.places.home / self._path
+
+    async def mirror_transcript(self, lines: Sequence[str]) -> None:
+        """Record what the transcript, given whole, holds beyond what is mirrored."""
+        known = self._counts.get(self._path, 0)
+        if len(lines) < known:  # it is not what it was: from its beginning
+            self._counts[self._path] = known = 0
+        if lines[known:]:
+            await self.mirror(self._path, lines[known:])
+
     async def _between_turns(self, files: dict[str, Sequence[str]], cut: TurnState | None) -> None:
         """The prompt of this turn is not in the transcript: close the turn before it."""
         if cut is not None and holds(parse(files.get(self._path, [])), prompt_uuid(self._uuid, cut.input)):
@@ -146,7 +159,7 @@ class SessionFiles:
         """
         records = parse(lines)
         prompt = prompt_uuid(self._uuid, turn.input)
-        begins = next((at for at, record in enumerate(records) if record.get("uuid") == prompt), len(records))
+        begins = next((at for at, record in enumerate(records) if holds([record], prompt)), len(records))
         done = sum(record.get("subtype") == "compact_boundary" for record in records[begins:])
         return next((call.intent.call for call in _answered(turn, COMPACTION)[done:]), sys.maxsize)
 

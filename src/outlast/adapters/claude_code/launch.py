@@ -23,6 +23,9 @@ SERVER: Final = "outlast"
 CONFIG: Final = ".claude"
 """Name below the session's home of the directory of everything that Claude Code keeps."""
 
+TYPED: Final = "typed-"
+"""Begins the id of an input that was typed into Claude Code itself; the rest is its own id of the prompt."""
+
 HOOK_TIMEOUT_S: Final = 3600
 HELLO_TIMEOUT_S: Final = 10
 MCP_TIMEOUT_MS: Final = 3_600_000
@@ -51,6 +54,8 @@ _ELSEWHERE: Final = (
     "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_GATEWAY", "CLAUDE_CODE_USE_MANTLE", "CLAUDE_CODE_USE_VERTEX",
 )  # fmt: skip
 """Variables that would lead model calls past the gateway, or hooks away: emptied."""
+FOR_A_PERSON: Final = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
+"""Those of them that stay where a person is at the terminal."""
 _FOREIGN: Final = ("ANTHROPIC_", "CLAUDE", "OUTLAST_")
 _NEAR: Final = ("127.0.0.1", "localhost", "::1")
 
@@ -82,7 +87,9 @@ def session_uuid(tenant: str, session: str) -> str:
 
 
 def prompt_uuid(session: str, input_id: str) -> str:
-    """The name of an input of `session`, a UUID, in its transcript."""
+    """The name of an input of `session`, a UUID, in its transcript: of what was typed there, Claude Code's own."""
+    if input_id.startswith(TYPED):
+        return input_id.removeprefix(TYPED)
     return stable_uuid("claude-code-input", session, input_id)
 
 

@@ -49,9 +49,13 @@ def message_ids(records: Sequence[Json]) -> frozenset[str]:
 
 
 def holds(records: Sequence[Json], uuid: str) -> bool:
-    """Whether the record with this UUID is there: of a prompt or a steer, the `uuid` that we gave its line."""
+    """Whether the record with this UUID is there.
+
+    Of a prompt or a steer that is the `uuid` that we gave its line; of what was typed into Claude Code, its `promptId`.
+    """
     return any(
-        record.get("uuid") == uuid or _attached(record).get("source_uuid") == uuid for record in records
+        uuid in {record.get("uuid"), record.get("promptId"), _attached(record).get("source_uuid")}
+        for record in records
     )
 
 

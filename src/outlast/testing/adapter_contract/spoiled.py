@@ -137,9 +137,9 @@ class BadHooks(Around):
         return cast("Gateway", self)
 
     @asynccontextmanager
-    async def admit(self, attempt: Attempt, dialogue: Dialogue) -> AsyncGenerator[Door]:
+    async def admit(self, attempt: Attempt, dialogue: Dialogue, token: str = "") -> AsyncGenerator[Door]:
         async with (
-            self.attempt.gateway.admit(attempt, dialogue) as door,
+            self.attempt.gateway.admit(attempt, dialogue, token) as door,
             self._server.before(door.hooks_url) as url,
         ):
             gone = self._server.fault == "closed"

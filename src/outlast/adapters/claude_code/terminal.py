@@ -1,0 +1,162 @@
+"""How Claude Code is started at its user's own terminal, and what its hooks tell whoever wrapped it."""
+
+import hmac
+import json
+import socket
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from outlast.adapter import TurnResult
+from outlast.adapters.claude_code import launch
+from outlast.adapters.claude_code.hello import TOKEN_VARIABLE
+from outlast.adapters.claude_code.typed import TypedClaudeCode
+from outlast.adapters.shapes import as_object
+from outlast.errors import BadInput
+from outlast.groups import task_group
+from outlast.serving import Server, read_body
+
+BODY_BYTES: Final = 64 * 1024 * 1024
+CLOSE_S: Final = 1.0
+TAKEN: Final = (
+    "-c", "--continue", "-p", "--print", "-r", "--resume", "--session-id", "--fork-session", "--settings",
+    "--setting-sources", "--input-format", "--output-format", "--bare", "--remote", "--teleport", "--bg", "--worktree",
+    "-w", "--tmux", "--mcp-config",
+)  # fmt: skip
+"""Flags that would take the program, or its session, out of our hands."""
+NOT_OPENED: Final = "outlast could not open a turn for this prompt, so it was not sent. Try again."
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the user gave `claude`."""
+
+    model: str
+    others: Sequence[str]
+
+
+def flags_of(words: Sequence[str]) -> Flags:
+    """Take the model out of the user's flags.
+
+    Raises:
+        BadInput: one of them would take the session out of our hands.
+    """
+    model, others, rest = "", list[str](), list(words)
+    while rest:
+        word = rest.pop(0)
+        name, _, value = word.partition("=")
+        if name in TAKEN:
+            raise BadInput(detail=f"{name} cannot be given to a Claude Code that is wrapped. Leave it out.")
+        if name == "--model":
+            model = value or (rest.pop(0) if rest else "")
+        else:
+            others.append(word)
+    return Flags(model, others)
+
+
+def argv(started: launch.Launch, hooks: str, flags: Sequence[str], *, resume: bool) -> Sequence[str]:
+    """The command line of the program at the terminal."""
+    mode = (
+        []
+        if any(flag.startswith("--permission-mode") for flag in flags)
+        else ["--permission-mode", "default"]
+    )
+    return [
+        str(started.program),
+        "--settings", json.dumps(settings(started, hooks), separators=(",", ":")),
+        "--setting-sources", "user,project,local",
+        "--disallowedTools", ",".join(one for one in launch.DISALLOWED if one not in launch.FOR_A_PERSON),
+        *(("--model", started.model) if started.model else ()),
+        *mode,
+        *flags,
+        "--resume" if resume else "--session-id", started.session,
+    ]  # fmt: skip
+
+
+def settings(started: launch.Launch, hooks: str) -> Mapping[str, Any]:
+    """The settings on its command line: those of a program without a terminal, less the questions to the worker."""
+    given = dict(launch.settings(started))
+    del given["permissions"]
+    own = {
+        name: [{"hooks": [_posted(f"{hooks}/{path}")]}]
+        for name, path in (("UserPromptSubmit", "prompt"), ("Stop", "stop"), ("StopFailure", "failure"))
+    }
+    return {**given, "hooks": {**{k: v for k, v in given["hooks"].items() if k != "SessionStart"}, **own}}
+
+
+def _posted(url: str) -> Mapping[str, Any]:
+    return {
+        "type": "http",
+        "url": url,
+        "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}"},
+        "allowedEnvVars": [TOKEN_VARIABLE],
+        "timeout": launch.HOOK_TIMEOUT_S,
+        "onFailure": "block",
+    }
+
+
+def welcome(config: Path, cwd: str, environ: Mapping[str, str]) -> None:
+    """Let Claude Code not ask its user anew what was answered in the user's own configuration."""
+    file = config / ".claude.json"
+    known = _read(file)
+    own = _read(Path(environ.get("CLAUDE_CONFIG_DIR") or environ.get("HOME", "/nowhere")) / ".claude.json")
+    place = as_object(as_object(own.get("projects")).get(cwd))
+    mine = as_object(known.get("projects"))
+    trusted = {"hasTrustDialogAccepted": True} if place.get("hasTrustDialogAccepted") else {}
+    known |= {"hasCompletedOnboarding": True, "theme": known.get("theme") or own.get("theme") or "dark"}
+    known["projects"] = {**mine, cwd: {**as_object(mine.get(cwd)), **trusted}}
+    config.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file.write_text(json.dumps(known), encoding="utf-8")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return as_object(msgspec.json.decode(file.read_bytes()))
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+@asynccontextmanager
+async def hearing(typed: TypedClaudeCode, token: str) -> AsyncGenerator[str]:
+    """Hear what its hooks tell, at the URL that this gives, while the context lasts."""
+
+    async def answer(request: Request) -> Response:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), token.encode()):
+            return JSONResponse({"decision": "block", "reason": "This is not your outlast."}, 403)
+        body = await read_body(request, BODY_BYTES)
+        said = as_object(msgspec.json.decode(body or b"{}"))
+        return JSONResponse(await _heard(typed, request.path_params["event"], said))
+
+    app = Starlette(routes=[Route("/{event}", answer, methods=["POST"])])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = Server(app, CLOSE_S)
+        async with task_group() as tasks:
+            tasks.start_soon(server.run_until_ended, [listener])
+            try:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            finally:
+                server.end()
+
+
+async def _heard(typed: TypedClaudeCode, event: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    match event:
+        case "prompt":
+            if not await typed.typed(str(said.get("prompt_id", "")), str(said.get("prompt", ""))):
+                return {"decision": "block", "reason": NOT_OPENED}
+        case "stop":
+            await typed.stopped(TurnResult("done", said.get("last_assistant_message")))
+        case "failure":
+            error = said.get("error") or said.get("last_assistant_message") or "Claude Code gave up."
+            await typed.stopped(TurnResult("failed", error=str(error)))
+        case _:
+            pass
+    return {"continue": True}

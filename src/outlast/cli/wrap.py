@@ -1,0 +1,74 @@
+"""`outlast wrap`: the user's own interactive program, in its own terminal, with each of its calls in the log."""
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import anyio
+import click
+
+from outlast.cli.exits import guarded
+from outlast.cli.lazy import loaded
+from outlast.cli.options import SESSION, examples, setup_of
+from outlast.cli.wishes import WrapWish
+from outlast.cli.work import become_supervisor
+from outlast.engine.deadlines import claim_supervision
+from outlast.errors import BadInput
+
+WRAPPED: Final = ("claude",)
+"""What can be wrapped, by the name of its program."""
+NEWEST: Final = "newest"
+
+
+@click.command(
+    epilog=examples(
+        "outlast wrap -- claude",
+        "outlast wrap --session pricing -- claude --model opus",
+        "outlast wrap --resume                        # after a crash, in the same directory",
+        "outlast wrap --resume pricing",
+    )
+)
+@click.option(
+    "--session", "name", type=SESSION, help="The id of the new session; by default made from a word."
+)
+@click.option(
+    "--resume",
+    type=SESSION,
+    is_flag=False,
+    flag_value=NEWEST,
+    help="Bring this session back, or the newest that was wrapped in this directory.",
+)
+@click.option("--world", metavar="URL", help="The World to use, in place of OUTLAST_WORLD.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- claude [FLAGS]...")
+def wrap(name: str | None, resume: str | None, world: str | None, command: tuple[str, ...]) -> None:
+    """Start Claude Code in this terminal, as always, with every model call and tool call in a durable log.
+
+    Each prompt that you type becomes a turn. Kill all of it, and `--resume` first carries the turn that was cut short
+    to its end, from its last finished call, and then shows the conversation again.
+
+    So far `claude` can be wrapped. It is the one that outlast has installed, in the version that was tested.
+    """
+
+    def body() -> int:
+        if bool(command) == (resume is not None):
+            raise BadInput(
+                detail="Give what to start (`outlast wrap -- claude`), or --resume, one of the two."
+            )
+        if command and Path(command[0]).name not in WRAPPED:
+            able = ", ".join(f"`{one}`" for one in WRAPPED)
+            raise BadInput(detail=f"{command[0]!r} cannot be wrapped. So far {able} (Claude Code) can.")
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise BadInput(
+                detail="There is no terminal here. Without one, `outlast run` carries a prompt out."
+            )
+        supervision = claim_supervision(os.environ)
+        setup = setup_of(world=world, json=False)
+        wish = WrapWish(command[1:], name, resume)
+        if supervision is None:
+            become_supervisor(setup)
+        attend = loaded("outlast.cli.wrapped:attend")
+        return anyio.run(attend, setup, replace(wish, supervision=supervision))
+
+    guarded(body, json=False)

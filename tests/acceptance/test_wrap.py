@@ -1,0 +1,207 @@
+"""`outlast wrap` with the real Claude Code at a real terminal, and `kill -9` of all of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from anyio import to_thread
+
+from outlast.records import CallOutcome, TurnSettled
+from outlast.session import Session
+from outlast.testing.adapter_contract.promises import left_behind, processes_of
+from outlast.testing.adapter_contract.shop import effect_command
+from outlast.testing.adapter_contract.stage import Stage, prompt, says
+from outlast.testing.models import Step
+from tests.acceptance.tmux import LIMIT_S, Tmux, at_tmux
+from tests.harnesses.claude_code import MODEL, bash
+from tests.harnesses.claude_code import stage_of as staged
+
+pytestmark = [pytest.mark.harness, pytest.mark.timeout(240)]
+CLAUDE = ("--", "claude", "--model", MODEL, "--allowedTools", "Bash(*)")
+
+
+def environ(stage: Stage) -> dict[str, str]:
+    return {
+        "OUTLAST_WORLD": stage.url,
+        "OUTLAST_DATA_DIR": str(stage.data),
+        "ANTHROPIC_BASE_URL": stage.models.base_url,
+        "ANTHROPIC_API_KEY": "none",
+        "SHELL": "/bin/sh",
+    }
+
+
+@contextmanager
+def wrapped(stage: Stage, *words: str) -> Generator[Tmux]:
+    """`outlast wrap` at a terminal."""
+    trusted = {"projects": {str(stage.shop): {"hasTrustDialogAccepted": True}}, "theme": "dark"}
+    Path(os.environ["HOME"], ".claude.json").write_text(json.dumps(trusted))
+    argv = [sys.executable, "-P", "-m", "outlast.cli", "wrap", *words]
+    with at_tmux(argv, env=environ(stage), cwd=stage.shop) as tmux:
+        yield tmux
+
+
+def kill_all(stage: Stage) -> None:
+    """`kill -9` of supervisor, worker, Claude Code, what that started, and the terminal."""
+    for pid in processes_of(stage.data, stage.shop):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def refused(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "outlast.cli", "wrap", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    return done.stderr
+
+
+@pytest.mark.harness(turns=0)
+def test_what_cannot_be_wrapped_is_refused_and_says_what_can() -> None:
+    assert "So far `claude` (Claude Code) can" in refused("--", "codex")
+    assert "There is no terminal here" in refused("--", "claude")
+    assert "one of the two" in refused()
+
+
+@pytest.mark.harness(turns=2)
+async def test_a_turn_that_was_typed_outlives_kill_9_of_everything_and_its_conversation_is_shown_again(
+    tmp_path: Path,
+) -> None:
+    script = {
+        "one": [Step(text="I look.", tools=(bash("ls"),)), *says("The first is done.")],
+        "two": [
+            Step(text="I pay.", tools=(bash(effect_command("s", "paid", "; sleep 600")),)),
+            *says("The second is done."),
+        ],
+    }
+    async with staged(tmp_path, script) as stage:
+        await to_thread.run_sync(_is_killed_while_a_tool_runs, stage)
+        assert not await left_behind(stage.data, stage.shop), "nothing is left that acts"
+        await to_thread.run_sync(_comes_back, stage)
+        session = await Session.find(stage.world, "s")
+        settled = await stage.of_kind(TurnSettled)
+        assert [one.status for one in settled] == ["done", "done"]
+        assert [str(await session.result(number)) for number in (1, 2)] == [
+            "The first is done.",
+            "The second is done.",
+        ]
+        assert [one.status for one in await stage.of_kind(CallOutcome)].count("in_doubt") == 1
+        assert stage.effects("s").count("paid") == 1
+        assert (stage.steps("one"), stage.steps("two")) == ([0, 1], [0, 1]), "nothing was paid for twice"
+        assert not await left_behind(stage.data, stage.shop)
+
+
+def _is_killed_while_a_tool_runs(stage: Stage) -> None:
+    with wrapped(stage, "--session", "s", *CLAUDE) as tmux:
+        tmux.wait_for("❯")
+        tmux.enter(prompt("one"), lambda: len(stage.requests("one")) > 0)
+        tmux.wait_for("The first is done.")
+        tmux.enter(prompt("two"), lambda: len(stage.requests("two")) > 0)
+        tmux.until(lambda: stage.effects("s").count("paid") == 1, "the tool never ran")
+        kill_all(stage)
+
+
+def _comes_back(stage: Stage) -> None:
+    with wrapped(stage, "--resume") as tmux:
+        tmux.wait_for("what was cut short goes on first")
+        tmux.wait_for("▐")  # Claude Code's own screen
+        tmux.wait_for("● The second is done.")
+        assert "● The first is done." in tmux.screen
+        assert "❯ " + prompt("one") in tmux.screen
+        tmux.enter("/exit", lambda: "ended with" in tmux.screen)
+        tmux.wait_for("outlast wrap --resume s")
+        tmux.wait_for("ended with 0")
+
+
+@pytest.mark.full
+async def test_a_kill_while_the_answer_streams_asks_once_more_and_the_next_prompt_is_typed_as_always(
+    tmp_path: Path,
+) -> None:
+    script = {
+        "one": [Step(text="Slowly, word by word, it comes. " * 4, gap_s=0.5, cut_times=1)],
+        "two": says("The second is done."),
+    }
+    async with staged(tmp_path, script) as stage:
+        await to_thread.run_sync(_is_killed_while_it_streams, stage)
+        assert not await left_behind(stage.data, stage.shop)
+        await to_thread.run_sync(_goes_on, stage)
+        settled = await stage.of_kind(TurnSettled)
+        assert [one.status for one in settled] == ["done", "done"]
+        assert stage.steps("one") == [0, 0], "what was not finished was asked for again, once"
+        assert stage.steps("two") == [0]
+
+
+def _is_killed_while_it_streams(stage: Stage) -> None:
+    with wrapped(stage, "--session", "s", *CLAUDE) as tmux:
+        tmux.wait_for("❯")
+        tmux.enter(prompt("one"), lambda: len(stage.requests("one")) > 0)
+        tmux.wait_for("Slowly")
+        kill_all(stage)
+
+
+def _goes_on(stage: Stage) -> None:
+    with wrapped(stage, "--resume", "s") as tmux:
+        tmux.wait_for("▐")
+        tmux.wait_for("● Slowly")
+        tmux.enter(prompt("two"), lambda: len(stage.requests("two")) > 0)
+        tmux.wait_for("● The second is done.")
+        tmux.enter("/exit", lambda: "ended with" in tmux.screen)
+
+
+@pytest.mark.full
+async def test_a_turn_that_is_interrupted_at_the_terminal_ends_with_the_next_prompt(tmp_path: Path) -> None:
+    script = {
+        "one": [Step(text="I wait.", tools=(bash(effect_command("s", "begun", "; sleep 600")),))],
+        "two": says("The second is done."),
+    }
+    async with staged(tmp_path, script) as stage:
+        await to_thread.run_sync(_is_interrupted, stage)
+        settled = await stage.of_kind(TurnSettled)
+        assert [one.status for one in settled] == ["failed", "done"]
+        assert "interrupted at the terminal" in settled[0].error
+        assert stage.effects("s").count("begun") == 1
+
+
+def _is_interrupted(stage: Stage) -> None:
+    with wrapped(stage, "--session", "s", *CLAUDE) as tmux:
+        tmux.wait_for("❯")
+        tmux.enter(prompt("one"), lambda: stage.effects("s").count("begun") == 1)
+        tmux.press("Escape")
+        tmux.wait_for("Interrupted")
+        tmux.enter(prompt("two"), lambda: len(stage.requests("two")) > 0)
+        tmux.wait_for("● The second is done.")
+        tmux.enter("/exit", lambda: "ended with" in tmux.screen)
+
+
+@pytest.mark.full
+async def test_what_is_typed_while_a_turn_runs_follows_in_the_same_turn(tmp_path: Path) -> None:
+    script = {
+        "one": [Step(text="Slowly, word by word, it comes.", gap_s=0.7)],
+        "two": says("The second is done."),
+        "three": says("The third is done."),
+    }
+    async with staged(tmp_path, script) as stage:
+        await to_thread.run_sync(_is_typed_ahead, stage)
+        assert [one.status for one in await stage.of_kind(TurnSettled)] == ["done", "done"]
+        assert [stage.steps(name) for name in script] == [[0], [0], [0]]
+
+
+def _is_typed_ahead(stage: Stage) -> None:
+    with wrapped(stage, "--session", "s", *CLAUDE) as tmux:
+        tmux.wait_for("❯")
+        tmux.enter(prompt("one"), lambda: len(stage.requests("one")) > 0)
+        tmux.enter(prompt("two"), lambda: "Queued" in tmux.screen or len(stage.requests("two")) > 0)
+        tmux.wait_for("● The second is done.")
+        tmux.enter(prompt("three"), lambda: len(stage.requests("three")) > 0)
+        tmux.wait_for("● The third is done.")
+        tmux.enter("/exit", lambda: "ended with" in tmux.screen)
