@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import httpx
 import msgspec
 import pytest
 
+from outlast.adapter import Agent
+from outlast.adapters.opencode import OpenCode
 from outlast.adapters.opencode.permissions import NOT_STARTED
 from outlast.gate import Point
 from outlast.testing.adapter_contract.case import Ground
@@ -17,7 +20,8 @@ from outlast.testing.adapter_contract.spoiled import BadHooks, HookServer, Spoil
 from outlast.testing.adapter_contract.stage import prompt, says
 from outlast.testing.faults import Spot
 from outlast.testing.models import Step
-from tests.harnesses.opencode import SUBJECT
+from outlast.tool import Tool
+from tests.harnesses.opencode import MODEL, SUBJECT, OpenCodeSubject
 
 pytestmark = [
     pytest.mark.anyio,
@@ -48,6 +52,19 @@ class YesServer(HookServer):
                 said = (await client.post(f"{hooks_url}/{event}", content=body, headers=told)).content
         writer.write(_HEAD + f"{len(said)}\r\n\r\n".encode() + said)
         await writer.drain()
+
+
+class DenyingSubject(OpenCodeSubject):
+    """OpenCode whose user lets it run no command but one."""
+
+    recipe = "tests.acceptance.test_opencode:DENYING"
+
+    def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
+        rules = {"bash": {"*": "deny", "ls": "allow"}}
+        return Agent(self.name, OpenCode(model=MODEL, config={"permission": rules}), tools=tools)
+
+
+DENYING = DenyingSubject()
 
 
 async def test_a_tool_that_only_the_hook_let_through_is_refused_by_the_third_gate(tmp_path: Path) -> None:
@@ -86,3 +103,20 @@ async def test_midnight_in_the_middle_of_a_turn_changes_no_request(
         assert str(await stage.finish(turn)) == "The end."
         assert stage.steps() == [0, 1, 2]
         await stage.kept(lost_answers=1)
+
+
+async def test_a_call_that_a_rule_of_the_user_refused_is_not_in_doubt_after_a_kill(tmp_path: Path) -> None:
+    # The other call holds on until the refusal has been told.
+    charge = SUBJECT.application("charge", mark="never", hold_s=5.0)
+    asked = (SUBJECT.shell(effect_command("s", "shell")), charge)
+    script = {"go": [Step(text="I act.", tools=asked), *says("So be it.")]}
+    async with Ground(DENYING, tmp_path).staged(script) as stage:
+        turn = await stage.send(prompt("go"), id="go")
+        await stage.killed_at(Spot(Point.AFTER_EFFECT, "never"))
+        assert str(await stage.finish(turn)) == "So be it."
+        evidence = await stage.evidence()
+        ends = {intent.name: evidence.outcomes()[intent.call].status for intent in evidence.intents("tool")}
+        assert ends == {"bash": "error", "charge": "in_doubt"}
+        assert [effect.mark for effect in stage.effects().all()] == ["never"]
+        assert b"a rule which prevents" in stage.last_body(), "the model is told why"
+        await stage.kept()

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from outlast.adapter import ToolResult
 from outlast.adapters.opencode.events import (
     Stored,
     aggregate_of,
@@ -16,7 +17,7 @@ from outlast.adapters.opencode.events import (
     session_of,
 )
 from outlast.adapters.opencode.repair import Asked, Kept, kept
-from outlast.adapters.opencode.results import ended_part, result_of
+from outlast.adapters.opencode.results import ended_part, failure_of, result_of
 
 SESSION = "ses_1"
 PROMPT = "msg_p1"
@@ -215,3 +216,12 @@ def test_a_result_is_its_text_or_text_and_images() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     told = [{"type": "text", "text": "Red."}, {"type": "image", "source": source}]
     assert result_of({"output": "Red.", "attachments": [image, other]}) == told
+
+
+def test_a_call_that_was_refused_has_failed_and_one_that_was_given_up_has_not() -> None:
+    refused = {"type": "tool", "state": {"status": "error", "error": "A rule prevents it."}}
+    assert failure_of(refused) == ToolResult("error", "A rule prevents it.")
+    given_up = {"status": "error", "error": "Aborted", "metadata": {"interrupted": True}}
+    assert failure_of({"type": "tool", "state": given_up}) is None
+    assert failure_of({"type": "tool", "state": {"status": "completed", "output": "a"}}) is None
+    assert failure_of({"type": "text", "text": "a"}) is None

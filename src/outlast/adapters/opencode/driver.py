@@ -17,7 +17,7 @@ from outlast.adapters.opencode.launch import ModelName
 from outlast.adapters.opencode.mirror import Mirror
 from outlast.adapters.opencode.names import is_named, message_id, part_id
 from outlast.adapters.opencode.permissions import Permissions, rules_of, session_rules
-from outlast.adapters.opencode.results import ended_part
+from outlast.adapters.opencode.results import ended_part, failure_of
 from outlast.adapters.shapes import Json, as_object
 from outlast.errors import HarnessError
 from outlast.groups import task_group
@@ -180,10 +180,22 @@ class Driver:
                         if status.get("type") == "retry":
                             raise failed_by(status)
                     case "message.part.updated":
-                        answers.start_soon(self._heal, client, as_object(about.get("part")))
+                        part = as_object(about.get("part"))
+                        answers.start_soon(self._heal, client, part)
+                        answers.start_soon(self._settle, part)
                     case _:
                         pass
         raise self._error("its events ended before its turn")
+
+    async def _settle(self, part: Json) -> None:
+        """Write down that a call has failed or was refused, before the next request tells: that may never come."""
+        calls, name = self._attempt.calls, str(part.get("callID", ""))
+        failure, intent = failure_of(part), calls.intent_of(name)
+        if failure is None or intent is None:
+            return
+        state = self._attempt.turn.calls[intent.call]
+        if state.open and state.started == self._attempt.fence:
+            await calls.settle_tool(name, failure)
 
     async def _heal(self, client: Client, part: Json) -> None:
         """Give a call that had ended and was not run again its own result back, in OpenCode's files too."""

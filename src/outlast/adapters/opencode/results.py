@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from outlast.adapter import ToolResult
+from outlast.adapters.opencode.events import is_ended
 from outlast.adapters.shapes import Json, as_object, as_objects
 from outlast.tool import result_text
 
@@ -22,6 +24,17 @@ def _image(file: Json) -> Json | None:
     if not (comma and head.startswith("data:") and mime.startswith("image/")):
         return None
     return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
+
+
+def failure_of(part: Mapping[str, Any]) -> ToolResult | None:
+    """What the model will read of a call that failed, or that a rule or a person refused; None of every other part.
+
+    No hook tells of these, and of a call that was given up as the process ended nothing is known.
+    """
+    state = as_object(part.get("state"))
+    if part.get("type") != "tool" or state.get("status") != "error" or not is_ended(part):
+        return None
+    return ToolResult("error", str(state.get("error") or ""))
 
 
 def ended_part(part: Mapping[str, Any], status: str, value: object, at_ms: int) -> Json:
