@@ -86,15 +86,15 @@ class Crew:
             self.blows.append(blow)
             for session in sessions:
                 at, times = self._struck.get(session, (0, 0))
-                now = self._progress(session)
+                now = self.progress(session)
                 self._struck[session] = (now, times + 1 if at == now else 1)
 
     def _waits(self, session: str) -> bool:
         """Whether it was struck often enough for now."""
         at, times = self._struck.get(session, (0, 0))
-        return times >= PATIENCE and at == self._progress(session)
+        return times >= PATIENCE and at == self.progress(session)
 
-    def _progress(self, session: str) -> int:
+    def progress(self, session: str) -> int:
         """How much has come of it: answers of the model, and effects."""
         answered = sum(
             one.outcome == "completed" and session_of(one.conversation or "") == session

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 import anyio
 
 from outlast.records import AttemptOpened, CallOutcome
+from outlast.session import Outcome, Turn
 from outlast.testing.adapter_contract.promises import Evidence, broken, left_behind
 from outlast.testing.adapter_contract.shop import release
 from outlast.testing.adapter_contract.stage import Stage, prompt, until
 from tests.soak.crew import Crew, holders
 from tests.soak.turns import HELD, TURNS_OF_A_SESSION, PlannedTurn
 
-TURN_S = 240.0
-"""For one turn, however often its workers are killed."""
+STILL_S = 240.0
+"""So long a turn may stand where it is, however often its workers are killed. How long it takes as a whole is a matter
+of how often that is, and of how long its harness takes to start."""
 BEGUN = 3
 """How often the hour-long call is begun before it is let go."""
 
@@ -81,12 +83,11 @@ class Soak:
 
     async def _turn(self, turn: PlannedTurn) -> bool:
         sent = await self.stage.send(prompt(turn.conversation), session=turn.session, id=turn.conversation)
-        outcome = None
-        with anyio.move_on_after(TURN_S):
-            outcome = await sent.result()
+        outcome = await self._ended(sent, turn.session)
         where = f"turn {turn.number} ({turn.kind}) of session {turn.session}"
         if outcome is None:
-            self._fault(f"{where} did not end within {TURN_S:g} s: {await self._standing(turn.session)}")
+            standing = await self._standing(turn.session)
+            self._fault(f"{where} did not go on within {STILL_S:g} s: {standing}")
         elif (outcome.status, str(outcome)) != ("done", turn.last):
             self._fault(f"{where} ended otherwise than told: {outcome.status}, {outcome}")
         self.done += 1
@@ -98,6 +99,15 @@ class Soak:
                 flush=True,
             )
         return outcome is not None
+
+    async def _ended(self, turn: Turn, session: str) -> Outcome | None:
+        """How a turn ended; None if it goes on no more."""
+        while True:
+            before = self.crew.progress(session)
+            with anyio.move_on_after(STILL_S):
+                return await turn.result()
+            if self.crew.progress(session) == before:
+                return None
 
     async def _standing(self, session: str) -> str:
         """How an open turn stands, and how its last attempts ended."""

@@ -16,7 +16,7 @@ from outlast.cli.options import SESSION, Setup, examples, setup_of, shared
 from outlast.cli.shares import limits_of, names_of
 from outlast.cli.wishes import WorkerWish
 from outlast.engine.deadlines import claim_supervision
-from outlast.engine.processes import supervisor_argv
+from outlast.engine.processes import STARTING_S, supervisor_argv
 from outlast.errors import BadInput, WorldUnavailable
 from outlast.ids import new_id
 
@@ -138,6 +138,6 @@ def become_supervisor(setup: Setup) -> NoReturn:
             world=f"The data directory {setup.settings.data}", reason=str(error)
         ) from error
     argv = supervisor_argv(
-        [*SELF, *sys.argv[1:]], lock=locks / new_id("worker"), ttl_s=setup.settings.lease_s + 20.0
+        [*SELF, *sys.argv[1:]], lock=locks / new_id("worker"), ttl_s=setup.settings.lease_s + STARTING_S
     )
     os.execv(argv[0], argv)  # noqa: S606 - no shell is the point

@@ -9,7 +9,7 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Final, Self, cast
 
 import anyio
 import anyio.lowlevel
@@ -19,6 +19,9 @@ from outlast.engine.deadlines import SUPERVISION_VARIABLES, write_deadline
 from outlast.engine.proof import read_lock
 from outlast.errors import HarnessError, UnsupportedPlatform
 
+STARTING_S: Final = 110.0
+"""How much longer than a lease a worker may live before its first deadline: on a loaded machine, to import everything
+takes half a minute and more. Until then it holds nothing, so that nothing waits for its end."""
 _SUPERVISE = Path(__file__).with_name("supervise.py")
 
 

@@ -15,7 +15,7 @@ import msgspec
 from outlast.adapter import Agent
 from outlast.clock import SystemClock
 from outlast.engine.deadlines import claim_supervision
-from outlast.engine.processes import supervisor_argv
+from outlast.engine.processes import STARTING_S, supervisor_argv
 from outlast.gate import OpenGate, Point
 from outlast.gateway import Limits, Open, open_gateway
 from outlast.ids import new_id
@@ -66,7 +66,7 @@ def orders_argv(orders: Orders) -> list[str]:
     locks = Path(orders.data) / "locks"
     locks.mkdir(parents=True, exist_ok=True, mode=0o700)
     command = [sys.executable, "-m", MODULE, msgspec.json.encode(orders).decode()]
-    return supervisor_argv(command, lock=locks / new_id("worker"), ttl_s=orders.lease_s + 20.0)
+    return supervisor_argv(command, lock=locks / new_id("worker"), ttl_s=orders.lease_s + STARTING_S)
 
 
 def subject_of(recipe: str) -> Subject:
