@@ -36,7 +36,7 @@ from outlast.world.commit import make_commit
 LAZY_S: Final = 0.02
 """How long a record that nobody waits for may stay out of the World."""
 SHOW_S: Final = 0.02
-"""How long a delta may stay unpublished."""
+"""How long a delta may stay unpublished where others were shown shortly before; else it is shown at once."""
 RUN_OUT: Final = "its lease is not sure to stand any more"
 GIVEN_BACK: Final = "its lease is given back"
 OVER: Final = "it is over"
@@ -74,6 +74,8 @@ class Writer:
         self._spacing = spacing or Spacing()
         self._deltas: list[LiveDelta] = []
         self._published = 0
+        self._shown_at_s = -SHOW_S
+        """When deltas were last shown, by the loop's clock."""
         self._idle = asyncio.Event()
         self._held: set[str] = set(state.held)
         self._lost: AttemptLost | None = None
@@ -247,7 +249,8 @@ class Writer:
                 self._deltas[-1] = msgspec.structs.replace(last, text=last.text + delta.text)
             else:
                 self._deltas.append(delta)
-            self._later(SHOW_S)
+            # Somebody waits for the first word; of the many that follow several go together.
+            self._later(max(0.0, self._shown_at_s + SHOW_S - asyncio.get_running_loop().time()))
 
     def lose(self, cause: str) -> None:
         """The lease is gone, as far as this process is concerned: write nothing more."""
@@ -270,8 +273,13 @@ class Writer:
             await asyncio.wait({self._showing})
 
     def _later(self, delay_s: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._time)
+        loop = asyncio.get_running_loop()
+        at_s = loop.time() + delay_s
+        if self._timer is not None:
+            if self._timer.when() <= at_s:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(at_s, self._time)
 
     def _time(self) -> None:
         self._timer = None
@@ -361,6 +369,7 @@ class Writer:
             self._busy = False
             self._pump()
             return
+        self._shown_at_s = asyncio.get_running_loop().time()
         self._showing = asyncio.get_running_loop().create_task(self._put_deltas(deltas))
         self._showing.add_done_callback(lambda done: self._shown(done, len(deltas)))
 
