@@ -59,7 +59,7 @@ lock: $(filter .cache/%,$(UV))  ## resolve the dependencies anew into requiremen
 	@if grep -n '://' requirements.lock; then echo "the lock must name no host"; exit 1; fi
 
 programs: setup  ## install the harnesses that tests, demo and soak start, into .cache; does nothing when they are there
-	@$(BIN)/outlast install $(or $(filter $(INSTALLABLE),$(HARNESS)),$(if $(HARNESS),,$(HARNESSES))) >/dev/null
+	@$(BIN)/outlast install $(or $(filter $(INSTALLABLE),$(HARNESS)),$(if $(filter-out all,$(HARNESS)),,$(HARNESSES))) >/dev/null
 
 demo: programs  ## a real turn, killed three times and carried on, with its receipt (HARNESS=codex, opencode, pi, python; WORLD=postgres or a URL)
 	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
@@ -95,8 +95,8 @@ fix: setup  ## format and repair what can be repaired
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format --quiet .
 
-bench: setup  ## print the table of measurements and write benchmarks/latest.json (WORLD=postgres for that and its peers)
-	@$(PY) -m benchmarks $(if $(WORLD),--world $(WORLD)) $(ARGS)
+bench: $(if $(HARNESS),programs,setup)  ## print the table of measurements and write benchmarks/latest.json (WORLD=postgres for that and its peers; HARNESS=codex or all for harnesses beside their bare programs)
+	@$(PY) -m benchmarks $(if $(WORLD),--world $(WORLD)) $(if $(HARNESS),--harness $(HARNESS)) $(ARGS)
 
 soak: programs  ## N turns of a harness while seeded kills strike (HARNESS=claude-code, codex, opencode, pi, …)
 	@$(PY) -m tests.soak --n $(N) $(FLAGS)

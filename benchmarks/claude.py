@@ -34,7 +34,9 @@ async def claude_crew(bench: Bench, count: int) -> AsyncGenerator[tuple[SpawnedM
     """A scripted model, and `count` workers whose model it is."""
     async with (
         spawn_models(script()) as models,
-        crew(bench, "benchmarks.cast:claude", count, OUTLAST_ANTHROPIC_BASE_URL=models.base_url) as workers,
+        crew(
+            bench, "benchmarks.cast:claude", count, environ={"OUTLAST_ANTHROPIC_BASE_URL": models.base_url}
+        ) as workers,
     ):
         yield models, workers
 

@@ -44,6 +44,8 @@ class Bench:
     quick: bool
     server: str = ""
     """Where the Postgres is that a run on `postgres` is given; empty in others."""
+    harnesses: Sequence[str] = ()
+    """Which are measured by those measurements that take each by itself."""
 
     def times(self, usual: int, quick: int) -> int:
         """How often something is repeated in this run."""
@@ -91,6 +93,8 @@ class Measure:
     run: Callable[[Bench], Awaitable[Sequence[Row]]]
     worlds: frozenset[str] = frozenset({"sqlite", "memory"})
     """In which it means something."""
+    per_harness: bool = False
+    """Of each harness by itself: it takes long, and is run only where it, or a harness, is named."""
 
 
 def spread(values: Sequence[float], digits: int = 0) -> str:

@@ -38,7 +38,7 @@ def show(rows: Sequence[Row], machine: Mapping[str, str], console: Console) -> N
             console.print(Text(f"{word}: {row.name}: {row.why}"), soft_wrap=True)
 
 
-def keep(rows: Sequence[Row], file: Path, world: str, *, beside: bool) -> None:
+def keep(rows: Sequence[Row], file: Path, world: str, *, beside: bool, apart: Sequence[str] = ()) -> None:
     """Write the figures as a list of objects, one a line, and leave the rows of other Worlds there.
 
     Args:
@@ -46,12 +46,19 @@ def keep(rows: Sequence[Row], file: Path, world: str, *, beside: bool) -> None:
         file: where.
         world: in which.
         beside: leave the rows of other measurements there too.
+        apart: harnesses whose rows, which begin with their names, are of other runs and stay in any case.
     """
     fresh = {(row.name, row.world): {key: _kept(getattr(row, key)) for key in KEPT} for row in rows}
     there: dict[tuple[str, str], dict[str, object]] = {}
     if file.exists():
         old: list[dict[str, object]] = json.loads(file.read_text(encoding="utf-8"))
-        there = {(str(row["name"]), str(row["world"])): row for row in old if beside or row["world"] != world}
+        there = {
+            (str(row["name"]), str(row["world"])): row
+            for row in old
+            if beside
+            or row["world"] != world
+            or str(row["name"]).startswith(tuple(f"{name}:" for name in apart))
+        }
     lines = [json.dumps(row, ensure_ascii=False) for row in {**there, **fresh}.values()]
     file.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 

@@ -6,15 +6,15 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from benchmarks.cast import SOCKET_VARIABLE, Began
 from benchmarks.frame import Bench
+from benchmarks.saying import SOCKET_VARIABLE, Began
 from outlast.cli.argv import worker_argv
 from tests.servers.elsewhere import on_another_host
 
@@ -143,11 +143,11 @@ def _first_line(process: "subprocess.Popen[bytes]") -> bytes:
 
 @asynccontextmanager
 async def crew(
-    bench: Bench, agent: str, count: int, *, apart: bool = False, **environ: str
+    bench: Bench, agent: str, count: int, *, apart: bool = False, environ: Mapping[str, str] | None = None
 ) -> AsyncGenerator[Crew]:
     """`count` workers with `agent`, ended when the context ends; `apart`: each on a machine of its own."""
     ear = Ear(bench.directory / "ear")
-    hired = Crew(bench, agent, ear, environ, apart=apart)
+    hired = Crew(bench, agent, ear, dict(environ or {}), apart=apart)
     try:
         await hired.hire(count)
         yield hired

@@ -4,9 +4,13 @@ from typing import Final
 
 from benchmarks.frame import Measure
 from benchmarks.measures.calls import never, safe
-from benchmarks.measures.claude_code_bytes import claude_code_bytes
 from benchmarks.measures.conversation import conversation
 from benchmarks.measures.gateway import gateway
+from benchmarks.measures.harness_bytes import harness_bytes
+from benchmarks.measures.harness_first_token import harness_first_token
+from benchmarks.measures.harness_memory import harness_memory
+from benchmarks.measures.harness_resume import harness_resume
+from benchmarks.measures.harness_turn import harness_turn
 from benchmarks.measures.idle import idle
 from benchmarks.measures.imports import imports
 from benchmarks.measures.kill import kill
@@ -43,7 +47,11 @@ MEASURES: Final = (
     Measure("restart", restart, KEPT),
     Measure("replay", replay, KEPT),
     Measure("replay-many", replay_many, KEPT),
-    Measure("claude-code-bytes", claude_code_bytes, ON_DISK),
     Measure("idle", idle, KEPT),
     Measure("import", imports),
+    Measure("harness-first-token", harness_first_token, ON_DISK, per_harness=True),
+    Measure("harness-turn", harness_turn, ON_DISK, per_harness=True),
+    Measure("harness-resume", harness_resume, ON_DISK, per_harness=True),
+    Measure("harness-memory", harness_memory, ON_DISK, per_harness=True),
+    Measure("harness-bytes", harness_bytes, ON_DISK, per_harness=True),
 )

@@ -1,6 +1,6 @@
-"""What a World keeps of a real Claude Code turn, part by part.
+"""What a World keeps of a turn of a harness, part by part.
 
-A turn of twelve model calls with a tool call each, with the unmodified program and a scripted model. The stored body of
+A turn of twenty calls of the harness's own shell, with the unmodified program and a scripted model. The stored body of
 each commit is shared out to its records by their length; blobs belong to the record that first names them; deltas are
 what watchers were shown while calls were open.
 """
@@ -11,57 +11,46 @@ from contextlib import aclosing
 
 import msgspec
 
-from benchmarks import cast
-from benchmarks.claude import PROMPT, STEPS, claude_crew, workspace
 from benchmarks.frame import Bench, Row
+from benchmarks.harnesses import STEPS, desk_of, each_harness
 from benchmarks.weighing import weight
 from outlast.codec import record_refs
 from outlast.fold import records_of
 from outlast.records import AnyRecord, CallIntent, CallOutcome, Mirrored
-from outlast.session import Session
 from outlast.world import START, Commit, Delta, World
 
 PARTS = ("model requests", "model answers", "tool calls", "mirror", "turn and attempts", "deltas")
+BLOBS = "in blobs"
 
 
-async def claude_code_bytes(bench: Bench) -> Sequence[Row]:
+async def harness_bytes(bench: Bench) -> Sequence[Row]:
     """By part; nothing is promised."""
+    return await each_harness(bench, _of)
+
+
+async def _of(bench: Bench, harness: str) -> Sequence[Row]:
     async with bench.open():
         pass
     empty = weight(bench.file)
+    async with desk_of(bench, harness) as desk:
+        await desk.ours("bytes", "reads")
     async with bench.open() as world:
-        async with claude_crew(bench, 1):
-            session = await Session.open(
-                world, "bytes", agent=cast.claude, workspace=workspace(bench, "bytes")
-            )
-            turn = await session.send(PROMPT)
-            outcome = await turn.result()
-            if outcome.status != "done":
-                raise RuntimeError(str(outcome))
-        parts = await _parts(world, session.id)
-    rows = [
-        Row(
-            name=f"Claude Code turn of {STEPS} steps: {part}",
-            world=bench.world,
-            value=parts[part] / 1e3,
-            unit="KB",
-        )
-        for part in PARTS
-    ]
+        parts = await _parts(world, "bytes")
     whole = (weight(bench.file) - empty) / 1e3
-    total = sum(parts.values()) / 1e3
-    rows.append(
+    name = f"{harness}: turn of {STEPS} tool calls, stored"
+    total = sum(parts[part] for part in PARTS) / 1e3
+    return [
         Row(
-            name=f"Claude Code turn of {STEPS} steps: growth of the file",
+            name=name,
             world=bench.world,
             value=whole,
             unit="KB",
             floor=total,
             ratio=whole / total,
-            why="the floor is the sum of the parts",
-        )
-    )
-    return rows
+            why="growth of the file; the floor is the sum of the parts",
+        ),
+        *(Row(f"{harness}: … {part}", bench.world, parts[part] / 1e3, "KB") for part in (*PARTS, BLOBS)),
+    ]
 
 
 async def _parts(world: World, session: str) -> Counter[str]:
@@ -92,7 +81,9 @@ async def _share_out(
         fresh = [name for name in record_refs([record]) if name not in named]
         named.update(fresh)
         if fresh:
-            parts[_part(record)] += sum(map(len, (await world.get_many(session, fresh)).values()))
+            blobs = sum(map(len, (await world.get_many(session, fresh)).values()))
+            parts[_part(record)] += blobs
+            parts[BLOBS] += blobs
 
 
 def _part(record: AnyRecord) -> str:
