@@ -16,9 +16,7 @@ from outlast.testing.adapter_contract.shop import Effects
 
 _NO_HOOK: Final = "It runs in the worker: there is no hook that could fail."
 _NO_PROCESS: Final = "It runs in the worker: there is no program of its own to kill or to upgrade."
-_NO_COMPACTION: Final = (
-    "It compacts nothing of its own accord; a history processor of the agent's is part of its code."
-)
+_NO_COMPACTION: Final = "It compacts nothing of its own accord: what sums a history up is the agent's code."
 LACKS: Final[Mapping[str, str]] = {
     "a_hook_that_fails_blocks_the_tool": _NO_HOOK,
     "a_hook_that_is_gone_blocks_the_tool": _NO_HOOK,

@@ -15,10 +15,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "harnesses" / "index.md"
 BEGIN, END = "<!-- table: python -m tests.harnesses -->\n\n", "\n<!-- /table -->\n"
 NAMES = {
     "claude-code": "Claude Code",
+    "claude-agent-sdk": "Claude Agent SDK",
     "codex": "Codex",
     "opencode": "OpenCode",
     "pi": "Pi",
     "acp": "[Any ACP agent](acp.md)",
+    "langgraph": "LangGraph",
 }
 BY_COMMAND: Mapping[str, Adapter] = {"acp": Acp(["an-agent"])}
 """Adapters that make nothing of themselves: they are told what to start."""
@@ -34,10 +36,13 @@ def page() -> str:
 
 
 def _column(subject: Subject) -> Column:
-    adapter = BY_COMMAND.get(subject.name) or _built_in(subject.name)
-    return Column(subject, NAMES[subject.name], adapter.abilities)
+    return Column(subject, NAMES[subject.name], _adapter(subject).abilities)
 
 
-def _built_in(name: str) -> Adapter:
-    (found,) = entry_points(group="outlast.adapters", name=name)
-    return cast("Adapter", found.load()())
+def _adapter(subject: Subject) -> Adapter:
+    """That of the name; of a framework, where no name is enough, that of the agent that is tried."""
+    if subject.name in BY_COMMAND:
+        return BY_COMMAND[subject.name]
+    for found in entry_points(group="outlast.adapters", name=subject.name):
+        return cast("Adapter", found.load()())
+    return subject.agent((), upstream="").adapter

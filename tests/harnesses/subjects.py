@@ -8,6 +8,7 @@ from tests.harnesses import (
     claude_agent_sdk,
     claude_code,
     codex,
+    langgraph,
     openai_agents,
     opencode,
     pi,
@@ -23,4 +24,5 @@ SUBJECTS: Sequence[Subject] = (
     pydantic_ai.SUBJECT,
     openai_agents.SUBJECT,
     acp.STAND_IN,
+    langgraph.SUBJECT,
 )

@@ -7,7 +7,10 @@ import pytest
 
 import outlast
 
-HEAVY = ("httpx", "mcp", "starlette", "apsw", "uvicorn", "rich", "click", "tree_sitter")
+HEAVY = (
+    *("httpx", "mcp", "starlette", "apsw", "uvicorn", "rich", "click", "tree_sitter"),
+    *("agents", "claude_agent_sdk", "langchain_core", "langgraph", "pydantic", "pydantic_ai"),
+)
 LIMIT_S = 0.4
 """150 ms are promised on a quiet machine; one that runs the other tests as well is given more."""
 
@@ -44,6 +47,12 @@ def test_the_decorator_is_not_hidden_by_its_module(first: str) -> None:
 def test_importing_outlast_loads_nothing_heavy() -> None:
     loaded = _python("import sys, outlast; print(*sys.modules)").split()
     assert not {module.partition(".")[0] for module in loaded} & set(HEAVY)
+
+
+def test_what_every_worker_loads_is_of_no_framework() -> None:
+    code = "import sys; from outlast.cli.agents import all_agents; all_agents([]); print(*sys.modules)"
+    frameworks = {"agents", "langchain_core", "langgraph", "pydantic_ai"}
+    assert not {module.partition(".")[0] for module in _python(code).split()} & frameworks
 
 
 @pytest.mark.crash

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import tool
@@ -22,7 +22,7 @@ from langgraph.types import RetryPolicy, interrupt
 from typing_extensions import TypedDict
 
 from outlast.adapter import Agent
-from outlast.adapters.langgraph import LangGraph, OutlastSaver, durable_model, durable_tool, node_io
+from outlast.adapters.langgraph import LangGraph, OutlastSaver, durable_model, durable_tool, node_io, steers
 from outlast.clock import Clock, ManualClock
 from outlast.fold import CallState
 from outlast.gate import Gate
@@ -211,7 +211,9 @@ def asking(outside: Outside) -> Agent:
         return {"said": [f"{name} is {age}"]}
 
     async def once(state: Form) -> dict[str, Any]:
-        return {"said": [f"came {interrupt({'signal': 'paid'})}"]}
+        came = interrupt({"signal": "paid"})
+        outside.done["told"] += 1
+        return {"said": [f"came {came}"]}
 
     builder = StateGraph(Form)
     builder.add_node("twice", twice)
@@ -237,6 +239,56 @@ async def test_an_interrupt_waits_while_no_process_holds_the_turn(world: World, 
     outcome = await session.result(1)
     assert (outcome.status, outcome.value) == ("done", ["came 7", "Ann is 40"]), outcome.error
     assert outside.asked == {"before 0": 1, "after Ann 40 0": 1}
+
+
+async def test_what_one_interrupt_waited_for_is_acted_on_while_another_waits(
+    world: World, clock: ManualClock
+) -> None:
+    outside = Outside()
+    session = await opened(world, asking(outside))
+    await Desk(world, clock, name="w-1").work(asking(outside))
+    await session.signal("paid", 7)
+    await Desk(world, clock, name="w-2").work(asking(outside))
+    head = await session.head()
+    assert (outside.done["told"], head.worker, head.turn_open) == (1, None, True)
+    (left,) = await _open_calls(session)
+    assert "person" in left.intent.name
+    for place, value in enumerate(["Ann", 40]):
+        (left,) = await _open_calls(session)
+        await session.decide(left.intent.call, "done", value)
+        await Desk(world, clock, name=f"w-{place + 3}").work(asking(outside))
+    outcome = await session.result(1)
+    assert (outcome.status, outcome.value) == ("done", ["came 7", "Ann is 40"]), outcome.error
+    assert outside.done["told"] == 1
+
+
+async def test_a_steer_is_put_into_the_state_by_the_node_that_asks_with_it(
+    world: World, clock: ManualClock
+) -> None:
+    outside = Outside()
+    model = durable_model(Provider(outside=outside, script=[AIMessage("one"), AIMessage("two")]))
+    session: list[Session] = []
+
+    async def first(state: State) -> dict[str, Any]:
+        said = await model.ainvoke(state["messages"])
+        await session[0].steer("hurry")
+        return {"messages": [said]}
+
+    async def second(state: State) -> dict[str, Any]:
+        told = [HumanMessage(text) for text in await steers()]
+        return {"messages": [*told, await model.ainvoke([*state["messages"], *told])]}
+
+    builder = StateGraph(State)
+    builder.add_node("first", first)
+    builder.add_node("second", second)
+    builder.add_edge(START, "first")
+    builder.add_edge("first", "second")
+    graph = LangGraph(builder.compile(), result=lambda state: [str(one.text) for one in state["messages"]])
+    agent = Agent("tester", graph)
+    session.append(await opened(world, agent))
+    await Desk(world, clock).work(agent)
+    assert (await session[0].result(1)).value == ["go", "one", "hurry", "two"]
+    assert await steers() == (), "outside a turn there is nothing"
 
 
 async def _open_calls(session: Session) -> list[CallState]:

@@ -4,8 +4,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias, cast
@@ -14,11 +13,13 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.pregel import Pregel
-from langgraph.types import Command, Interrupt
+from langgraph.types import Command
 
 from outlast.adapter import Attempt, TurnResult, Waiting
 from outlast.adapters.foreign import Replay
 from outlast.adapters.io import IO
+from outlast.adapters.langgraph.conversation import sound
+from outlast.adapters.langgraph.interrupts import answers, waiter
 from outlast.adapters.langgraph.running import Running, running
 from outlast.adapters.langgraph.tools import replay_of
 from outlast.adapters.langgraph.turn import TurnSaver
@@ -116,7 +117,11 @@ class LangGraph(Loop):
         token = running.set(turn)
         try:
             graph = self._graph.copy({"checkpointer": saver})
-            state = await self._invoke(graph, io, None if begun else self._read(prompt))
+            config = self._configured(io)
+            given = None if begun else self._read(prompt)
+            if newest is not None and not begun:
+                given = sound(given, await graph.aget_state(config))
+            state = await self._invoke(graph, config, io, given)
         finally:
             running.reset(token)
         turn.ended()
@@ -124,47 +129,20 @@ class LangGraph(Loop):
         to_json(result, what="The result of the graph")
         return result
 
-    async def _invoke(self, graph: Graph, io: IO, given: Any) -> Any:
-        """Run the graph to its end, and wait with it."""
+    def _configured(self, io: IO) -> RunnableConfig:
         known = self._config.get("configurable", {})
-        config: RunnableConfig = {**self._config, "configurable": {**known, "thread_id": io.session}}
+        return {**self._config, "configurable": {**known, "thread_id": io.session}}
+
+    async def _invoke(self, graph: Graph, config: RunnableConfig, io: IO, given: Any) -> Any:
+        """Run the graph to its end, and wait with it."""
         while True:
             state = await graph.ainvoke(given, config, durability="sync")
             stands = await graph.aget_state(config)
             if stands.interrupts:
-                given = Command(resume=await _answers(io, stands.interrupts))
+                given = Command(resume=await answers(io, _attempts.get().calls.rewind, stands.interrupts))
             elif stands.next:
                 at = str(stands.config.get("configurable", {}).get("checkpoint_id"))
-                await io.beside(f"ask:{at}", _waiter(BREAK.format(nodes=", ".join(stands.next))))
+                await io.beside(f"ask:{at}", waiter(BREAK.format(nodes=", ".join(stands.next))))
                 given = None
             else:
                 return state
-
-
-async def _answers(io: IO, interrupts: Sequence[Interrupt]) -> Mapping[str, Any]:
-    """What each interrupt waits for, by its id: all wait at once."""
-    given: dict[str, Any] = {}
-
-    async def wait(interrupt: Interrupt) -> None:
-        given[interrupt.id] = await io.beside(f"ask:{interrupt.id}", _waiter(interrupt.value))
-
-    async with asyncio.TaskGroup() as tasks:
-        for interrupt in interrupts:
-            tasks.create_task(wait(interrupt))
-    return given
-
-
-def _waiter(value: Any) -> Callable[[IO], Awaitable[Any]]:
-    """How to wait for what an interrupt wants."""
-
-    async def wait(lane: IO) -> Any:
-        known: dict[str, Any] = value if isinstance(value, dict) else {}
-        if known.keys() == {"signal"}:
-            return await lane.wait_for(str(known["signal"]))
-        if known.keys() == {"sleep"}:
-            await lane.sleep(float(known["sleep"]))
-            return True
-        question = value if isinstance(value, str) else to_json(value, what="An interrupt").decode()
-        return await lane.ask(question)
-
-    return wait

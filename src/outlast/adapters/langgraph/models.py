@@ -13,11 +13,10 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
 
-from outlast.adapters.foreign import ForeignAnswer, ForeignRequest
+from outlast.adapters.foreign import ForeignAnswer, ForeignRequest, Heard
 from outlast.adapters.langgraph.failures import told
 from outlast.adapters.langgraph.messages import asked_of, asks_of, dumped, loaded, usage_of
 from outlast.adapters.langgraph.running import Running, running
-from outlast.model import Show
 
 _NAMES: Final = ("model_name", "model", "model_id", "deployment_name")
 
@@ -82,9 +81,10 @@ class DurableModel(BaseChatModel):
             {"class": type(self.inner).__name__, "stop": stop, "kwargs": _json(kwargs)},
         )
 
-        async def send(show: Show) -> ForeignAnswer:
+        async def send(show: Heard) -> ForeignAnswer:
             with told():
                 message = await self.inner.ainvoke(list(messages), stop=stop, **kwargs)
+            await show.heard()
             if message.text:
                 show("text", str(message.text))
             asks = asks_of(message, turn.names)

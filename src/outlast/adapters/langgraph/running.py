@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
@@ -105,3 +105,23 @@ async def node_io(job: Callable[[IO], Awaitable[T]]) -> T:
     if turn is None:
         raise BadInput(detail="No turn runs this graph: give it to an agent, as `LangGraph(graph)`.")
     return await turn.call(job)
+
+
+async def steers() -> Sequence[str]:
+    """What the turn was told meanwhile: put it into the next request of this node's durable model, and the state.
+
+    ```python
+    async def answer(state):
+        told = [HumanMessage(text) for text in await steers()]
+        said = await model.ainvoke([*state["messages"], *told])
+        return {"messages": [*told, said]}
+    ```
+
+    What no request takes becomes the next prompt. Outside a turn there is nothing.
+    """
+
+    async def look(io: IO) -> Sequence[str]:
+        return io.steers()
+
+    turn = running.get()
+    return () if turn is None else await turn.call(look)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
 from langchain_core.messages import ToolMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp
@@ -82,14 +82,19 @@ class _Durable(BaseTool):
 
         async def run(_: ForeignCall) -> ToolResult:
             try:
-                return _written(await self.outlast_inner.ainvoke(call, config, **kwargs))
+                return _written(await self.outlast_inner.ainvoke(call, _apart(config), **kwargs))
             except GraphBubbleUp as error:
                 said = "A durable tool may not interrupt the graph: it has begun. Interrupt in a node before."
                 return ToolResult("error", f"{said} ({type(error).__name__})")
             except Exception as error:  # noqa: BLE001 - raised below, the same in every attempt
                 return ToolResult("error", said_by(error))
 
-        return _read(self.name, ask.harness_id, await turn.tool(ask, run))
+        result = await turn.tool(ask, run)
+        if (
+            result.status == "error" and self.outlast_replay is None
+        ):  # one of the agent's own tells the model why
+            return told(self.name, ask.harness_id, result)
+        return _read(self.name, ask.harness_id, result)
 
     def _said(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the model said of the arguments: not what LangGraph put beside it, as its state and its store."""
@@ -106,6 +111,14 @@ def _durable(tool: BaseTool, replay: Replay | Policy | None) -> BaseTool:
     made = tool.model_copy()
     object.__setattr__(made, "__class__", type(f"Durable{kind.__name__}", (_Durable, kind), facts))
     return made
+
+
+def _apart(config: RunnableConfig | None) -> RunnableConfig:
+    """For a graph that a tool runs: it has no checkpoints, and runs again with its tool; its calls are in the log."""
+    known = ensure_config(config)
+    # Without checkpoints there are none to wait for after each step, which LangGraph does not see by itself.
+    none = {"__pregel_checkpointer": None, "__pregel_durability": "async"}
+    return {**known, "configurable": {**known.get("configurable", {}), **none}}
 
 
 async def _elsewhere(**_: Any) -> Any:
@@ -140,6 +153,14 @@ def _read(name: str, call_id: str, result: ToolResult) -> Any:
         return _serde.loads_typed((known["kind"], bytes.fromhex(known["data"])))
     if result.status == "error" and not known.keys() == {"content"}:
         raise ToolException(result_text(value))
-    content = known["content"] if known.keys() == {"content"} else result_text(value)
+    return told(name, call_id, result)
+
+
+def told(name: str, call_id: str, result: ToolResult) -> ToolMessage:
+    """How a call ended, as a model reads it."""
+    value: Any = result.value
+    known: dict[str, Any] = value if isinstance(value, dict) else {}
+    written = known.keys() in ({"content"}, {"kind", "data", "content"})
+    content = known["content"] if written else result_text(value)
     status = "success" if result.status == "ok" else "error"
     return ToolMessage(content=content, name=name, tool_call_id=call_id, status=status)

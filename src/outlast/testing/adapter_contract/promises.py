@@ -77,6 +77,12 @@ class Evidence:
     def outcomes(self) -> dict[int, CallOutcome]:
         return {one.call: one for one in self.records if isinstance(one, CallOutcome)}
 
+    def lanes(self, conversation: str) -> set[str]:
+        """The lanes whose answers are of a conversation of the script."""
+        lanes = {intent.call: intent.lane for intent in self.intents("model")}
+        of = {request.n: request.conversation for request in self.requests}
+        return {lanes[call] for number, call in _finished(self) if of.get(number) == conversation}
+
 
 async def gather(
     subject: Subject, world: World, session: str, commits: Sequence[Commit], counted: Counted
