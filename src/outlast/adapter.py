@@ -198,10 +198,7 @@ class Dialogue(Protocol):
         ...
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """The harness's id of a call of one of the application's tools that came over MCP without saying it.
-
-        Empty where the harness always says it.
-        """
+        """The harness's id of a call of an application's tool that came over MCP without it; empty if it says it."""
         ...
 
     def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk: ...
