@@ -12,12 +12,12 @@ from outlast.adapter import Agent
 from outlast.adapters.acp import Acp
 from outlast.gate import Point
 from outlast.records import CallOutcome, SteerTaken
-from outlast.testing.adapter_contract import Stage, Subject, staged
+from outlast.testing.adapter_contract import CASES, Case, Ground, Stage, Subject, staged
 from outlast.testing.adapter_contract.stage import ended, prompt, says, until
 from outlast.testing.faults import Spot
 from outlast.testing.models import Step, ToolUse
 from outlast.tool import Tool
-from tests.harnesses.acp import STAND_IN_COMMAND, STAND_IN_DOOR, StandIn
+from tests.harnesses.acp import STAND_IN_COMMAND, STAND_IN_DOOR, SUBJECT, StandIn
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120), pytest.mark.anyio]
 
@@ -207,3 +207,36 @@ def test_an_agent_says_how_durable_its_turns_are() -> None:
     assert (by_call.settings()["durable"], by_turn.settings()["durable"]) == ("by call", "by turn")
     assert by_call.check() == []
     assert "its turns are durable as a whole" in by_turn.check()[0]
+
+
+OPENCODE_KEEPS = frozenset(
+    {
+        "a_plain_turn_asks_the_model_once",
+        "the_next_turn_remembers_the_last_one_on_a_machine_that_has_only_the_world",
+        "the_harness_s_own_tools_act_once",
+        "tools_of_every_policy_run_side_by_side_and_each_has_its_result",
+        "a_tool_of_the_application_that_fails_tells_the_model_why",
+        "a_wait_holds_no_process_and_its_signal_is_the_result",
+        "a_cancelled_turn_ends_its_tool_and_the_next_finds_a_sound_conversation",
+        "an_error_that_does_not_pass_ends_the_turn_with_the_provider_s_words",
+        "a_stream_cut_after_a_tool_call_runs_the_tool_once",
+        "a_worker_killed_while_the_model_streams_costs_no_finished_call",
+        "a_worker_killed_when_a_never_tool_has_acted_costs_no_finished_call",
+        "a_worker_killed_between_calls_costs_no_finished_call",
+    }
+)
+"""Cases of the contract that `opencode acp` has been held to."""
+
+
+@pytest.mark.full
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=pytest.mark.harness(harness="opencode-acp", turns=case.turns))
+        for case in CASES
+        if case.name in OPENCODE_KEEPS
+    ],
+)
+async def test_a_real_agent_of_the_protocol_keeps_the_promise(case: Case, tmp_path: Path) -> None:
+    await case.run(Ground(SUBJECT, tmp_path))

@@ -105,11 +105,12 @@ class Driver:
                 raise HarnessError(harness=self._name, reason=reason)
 
     def _failed(self, error: RequestError) -> TurnResult:
+        """The agent gives up. Of a provider whose failure passes the gateway has told already, where it was asked."""
         said = f"{error} {error.data or ''}".strip()
         asking = any(state.intent.kind == "model" for state in self._attempt.turn.open_calls())
         status = _STATUS.search(said)
-        if self._through and asking and (status is None or is_passing(int(status[1]))):
-            raise ModelCallFailed(status=status[1] if status else "with half an answer", reason=said[:500])
+        if self._through and asking and status is not None and is_passing(int(status[1])):
+            raise ModelCallFailed(status=status[1], reason=said[:500])
         return TurnResult("failed", None, said[:2000])
 
     async def _converse(
