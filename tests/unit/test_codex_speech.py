@@ -2,10 +2,11 @@
 
 import json
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -113,12 +114,68 @@ def gateway(answer: bytes, seen: list[tuple[str, str, bytes]]) -> Generator[str]
         server.server_close()
 
 
-def run_hook(url: str | None, body: str = "{}") -> "subprocess.CompletedProcess[str]":
-    bash = shutil.which("bash") or "bash"
+def run_hook(
+    url: str | None, body: str = "{}", environ: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    started = launch.Launch(
+        Path("codex"), "t", Path("/home"), Door("", "", "", ""), bash=shutil.which("bash") or "bash"
+    )
+    (handler,) = launch.hooks(started)["hooks"]["PreToolUse"][0]["hooks"]
     env = {"PATH": "/usr/bin:/bin", launch.TOKEN: "secret"} | ({} if url is None else {launch.HOOKS_URL: url})
     return subprocess.run(
-        [bash, str(HOOK), "before"], input=body, env=env, capture_output=True, text=True, check=False
-    )
+        ["/bin/sh", "-c", handler["command"]],
+        input=body, env={**env, **(environ or {})}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def stops(done: "subprocess.CompletedProcess[str]") -> bool:
+    """Whether Codex would not run the tool: of everything else it does."""
+    return done.returncode == 2 and bool(done.stderr.strip())
+
+
+@contextmanager
+def hanging_up() -> Generator[str]:
+    """Somebody who takes a connection and closes it at once; yields the URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/outlast/hooks"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_whoever_hangs_up_on_the_hook_lets_nothing_run() -> None:
+    with hanging_up() as url:
+        assert stops(run_hook(url, json.dumps({"command": "x" * 8_000_000})))
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n"])
+def test_a_refusal_without_words_is_a_refusal(text: str) -> None:
+    asked = HookAsk("before", "c")
+    assert dialogue().hook_answer(asked, Deny(text))["reason"].strip()
+    assert stops(answered({"outlast": "deny", "reason": text}))
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"POSIXLY_CORRECT": "1"},
+        {"SHELLOPTS": "errexit:nounset:noexec"},
+        {"BASH_ENV": "leave.sh"},
+        {"BASH_FUNC_deny%%": "() { exit 0; }", "BASH_FUNC_exit%%": "() { builtin exit 0; }"},
+    ],
+)
+def test_nothing_in_the_environment_makes_the_hook_say_yes(environ: Mapping[str, str], tmp_path: Path) -> None:
+    leave = tmp_path / "leave.sh"
+    leave.write_text("exit 0")
+    environ = {name: str(leave) if name == "BASH_ENV" else value for name, value in environ.items()}
+    assert stops(run_hook("http://127.0.0.1:1/outlast/hooks", environ=environ))
+    with gateway(b'{"outlast":"let"}', []) as url:
+        assert run_hook(url, environ=environ).returncode == 0
 
 
 def answered(answer: Mapping[str, Any]) -> "subprocess.CompletedProcess[str]":

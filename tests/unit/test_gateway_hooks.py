@@ -123,6 +123,27 @@ async def test_a_log_that_does_not_answer_in_time_is_a_refusal() -> None:
         assert denied(await on.hook("before", BEFORE))
 
 
+class UnsettledCalls(MemoryCalls):
+    async def settle_tool(self, harness_id: str, result: ToolResult) -> None:
+        await anyio.sleep_forever()
+
+
+class SettlingDialogue(PlainDialogue):
+    def hook_answer(self, ask: HookAsk, verdict: object) -> dict[str, Any]:
+        return {"settled": ask.harness_id}
+
+
+async def test_a_result_that_is_not_written_down_in_time_is_not_said_to_be() -> None:
+    attempt = MemoryAttempt()
+    attempt.calls = UnsettledCalls(attempt.gate, attempt.steers, {})
+    async with stage(
+        PROVIDER, attempt=attempt, dialogue=SettlingDialogue(), limits=Limits(hook_s=0.05)
+    ) as on:
+        answer = await on.hook("after", {"id": "t1", "name": "Bash", "output": "a.txt"})
+        assert "settled" not in answer
+        assert answer["continue"] is False
+
+
 class ConfusedDialogue(PlainDialogue):
     def hook_answer(self, ask: HookAsk, verdict: object) -> dict[str, Any]:
         raise KeyError(ask.event)

@@ -82,8 +82,10 @@ class Hooks:
         verdict: Let | Deny | None = Deny(
             "That this call may begin could not be written down in time. It did not run."
         )
-        with anyio.move_on_after(self._limits.hook_s):
+        with anyio.move_on_after(self._limits.hook_s) as patience:
             verdict = await _verdict(door, ask)
+        if patience.cancelled_caught and ask.event == "after":
+            return generic_deny("What came of the call could not be written down in time.")
         answer = door.dialogue.hook_answer(ask, verdict)
         if door.over and not isinstance(verdict, Deny) and ask.event == "before":
             return generic_deny(door.over)

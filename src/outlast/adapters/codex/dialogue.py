@@ -13,6 +13,7 @@ from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 
 COMPACTION: Final = f"{SIDE}compaction"
 FOREIGN: Final = f"{SIDE}foreign"
+NO_DECISION: Final = "outlast gave no decision."
 
 _THREAD_HEADER: Final = "thread-id"
 _ABOUT_HEADER: Final = "x-codex-turn-metadata"
@@ -82,7 +83,9 @@ class CodexDialogue:
         """As `hook.sh` reads it: a yes is exactly this object, a no gives its reason behind everything else."""
         if ask.event != "before" or isinstance(verdict, Let):
             return {"outlast": "let"}
-        text = verdict.text if isinstance(verdict, Deny) else "outlast gave no decision."
+        text = verdict.text if isinstance(verdict, Deny) else ""
+        # Of a hook that gives no reason Codex runs the tool.
+        text = text if text.strip() else NO_DECISION
         return {"outlast": "deny", "reason": text.replace('"', "'").replace("\\", "/").replace("\n", " ")}
 
 

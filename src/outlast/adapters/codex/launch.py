@@ -5,6 +5,7 @@ Pure: command line, environment and the files of its configuration, from values.
 """
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,8 +126,8 @@ def hook_keys(launch: Launch) -> Mapping[str, str]:
 
 def _command(launch: Launch, event: str) -> str:
     script = Path(__file__).with_name("hook.sh")
-    quoted = "'" + str(script).replace("'", "'\\''") + "'"
-    return f"exec {launch.bash} --norc --noprofile {quoted} {event}"
+    # -p: neither a file that $BASH_ENV names, nor functions or options of the environment change what it does.
+    return f"exec {shlex.quote(launch.bash)} --norc --noprofile -p {shlex.quote(str(script))} {event}"
 
 
 def _matcher(event: str) -> Mapping[str, str]:
