@@ -279,14 +279,16 @@ class PlainDialogue:
         self.dialect = dialect
         self.retries = False
         self.grievance: str | None = None
+        self.unnamed: str | None = None
+        """Which call one is that came without an id."""
         self.looked = 0
         """How often it was asked whether the log has what the harness wrote."""
 
     async def recorded(self) -> None:
         self.looked += 1
 
-    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
-        return ""
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+        return self.unnamed
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
         return headers.get("x-claude-code-agent-id", MAIN)

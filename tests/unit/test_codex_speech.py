@@ -169,7 +169,9 @@ def test_a_refusal_without_words_is_a_refusal(text: str) -> None:
         {"BASH_FUNC_deny%%": "() { exit 0; }", "BASH_FUNC_exit%%": "() { builtin exit 0; }"},
     ],
 )
-def test_nothing_in_the_environment_makes_the_hook_say_yes(environ: Mapping[str, str], tmp_path: Path) -> None:
+def test_nothing_in_the_environment_makes_the_hook_say_yes(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
     leave = tmp_path / "leave.sh"
     leave.write_text("exit 0")
     environ = {name: str(leave) if name == "BASH_ENV" else value for name, value in environ.items()}

@@ -168,6 +168,16 @@ async def test_a_client_that_goes_away_for_good_leaves_a_recorded_outcome() -> N
         assert on.attempt.calls.results == {"t1": ToolResult("ok", {"noted": "a"})}
 
 
+async def test_a_call_that_nothing_names_does_not_run() -> None:
+    bench = Bench()
+    async with at_the_tools(bench) as (on, session):
+        on.dialogue.unnamed = ""
+        refused = await session.call_tool("note", {"text": "twice"})
+        assert refused.is_error
+        assert "did not run" in text_of(refused)
+        assert not bench.ran
+
+
 async def test_a_long_call_gives_signs_of_life() -> None:
     bench = Bench()
     bench.go_on = anyio.Event()

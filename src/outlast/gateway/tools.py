@@ -37,6 +37,7 @@ from outlast.parts import find_parts
 from outlast.tool import result_text
 
 NAME: Final = "outlast"
+UNNAMED: Final = "This call did not run: nothing says which call of the model's it is."
 _CALL_IDS: Final = ("claudecode/toolUseId", "callId")
 
 log = logger("outlast.gateway")
@@ -92,7 +93,9 @@ class ToolServer:
     async def _call(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         arguments = params.arguments or {}
         harness_id = _call_id(context) or self._door.dialogue.call_of(params.name, arguments)
-        run = self._begin(params.name, arguments, harness_id)
+        if harness_id == "":
+            return CallToolResult(content=[TextContent(text=UNNAMED)], is_error=True)
+        run = self._begin(params.name, arguments, harness_id or "")
         beats = 0
         while not run.ended.is_set():
             with anyio.move_on_after(self._limits.progress_s):
