@@ -79,7 +79,7 @@ async def test_a_tool_that_only_the_hook_let_through_is_refused_by_the_third_gat
         assert stage.effects().all() == [], "the tool has run"
         last = stage.models.find_body(stage.requests()[-1].n) or b""
         assert NOT_STARTED.encode() in last, "the model is told why"
-        installed = stage.home("s") / ".config" / "opencode" / "node_modules"
+        (installed,) = stage.home("s").glob(".outlast-opencode/*/config/opencode/node_modules")
         assert list(installed.iterdir()) == [], "no package was installed"
 
 

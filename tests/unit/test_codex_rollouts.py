@@ -240,5 +240,6 @@ def test_a_session_has_the_same_names_on_every_machine() -> None:
     assert input_id(thread, "i") != input_id(thread, "j")
     assert stamp(0.25) == "1970-01-01T00:00:00.250Z"
     assert (
-        rollout_path("t", 86400.0) == ".outlast-codex/sessions/1970/01/02/rollout-1970-01-02T00-00-00-t.jsonl"
+        rollout_path("t", 86400.0)
+        == ".outlast-codex/t/sessions/1970/01/02/rollout-1970-01-02T00-00-00-t.jsonl"
     )

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -302,6 +303,32 @@ def test_nothing_that_differs_between_attempts_stands_in_what_requests_are_made_
     assert launch.hook_keys(one) == launch.hook_keys(other)
 
 
+def test_what_the_user_configures_stands_below_the_gates(tmp_path: Path) -> None:
+    mine: dict[str, Any] = {
+        "model_reasoning_effort": "low",
+        "features.hooks": False,
+        "features": {"goals": True, "web_search": True},
+        "agents.enabled": True,
+        "hooks": {"PreToolUse": []},
+        "hooks.state": {},
+        "model_provider": "openai",
+        "model_providers.outlast.base_url": "http://elsewhere",
+        "shell_environment_policy": {"inherit": "core"},
+        "shell_environment_policy.exclude": ["MINE"],
+        "approval_policy": "never",
+        "mcp_servers": {"github": {"command": "g", "env": {}}},
+    }
+    told = launch.thread_params(replace(launched(tmp_path), config=mine), tmp_path)["config"]
+    off = dict.fromkeys(launch.OFF, False)
+    assert told == {
+        "model_reasoning_effort": "low",
+        "features": {"web_search": True, **off, "hooks": True},
+        "agents": {"enabled": False},
+        "shell_environment_policy": {"inherit": "core", "exclude": ["MINE", "OUTLAST_*"]},
+        "mcp_servers": {"github": {"command": "g", "env": {}}},
+    }
+
+
 def test_the_token_stands_in_the_environment_only(tmp_path: Path) -> None:
     started = launched(tmp_path)
     assert "secret" not in " ".join([*launch.argv(started), *launch.files(started).values()])
@@ -309,7 +336,7 @@ def test_the_token_stands_in_the_environment_only(tmp_path: Path) -> None:
     env = launch.environment(started, inherited)
     assert (env[launch.TOKEN], env["CODEX_HOME"], env["PATH"]) == (
         "secret",
-        f"{tmp_path}/.outlast-codex",
+        f"{tmp_path}/.outlast-codex/{started.thread}",
         "/bin",
     )
     assert "OPENAI_API_KEY" not in env

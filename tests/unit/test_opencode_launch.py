@@ -29,7 +29,13 @@ from outlast.errors import HarnessError, HarnessMissing, ModelCallFailed
 
 DOOR = Door("http://127.0.0.1:9", "secret-token", "http://127.0.0.1:9/hooks", "http://127.0.0.1:9/tools")
 LAUNCH = Launch(
-    Path("/opt/opencode"), "1.18.33", Path("/home/u"), DOOR, "secret-word", ModelName("anthropic", "model-1")
+    Path("/opt/opencode"),
+    "1.18.33",
+    "n",
+    Path("/home/u"),
+    DOOR,
+    "secret-word",
+    ModelName("anthropic", "model-1"),
 )
 NOON = 1_796_040_000.0
 """On 30 November 2026."""
@@ -85,7 +91,7 @@ def test_nothing_in_the_environment_leads_elsewhere() -> None:
     env = environment(LAUNCH, inherited)
     assert "ANTHROPIC_API_KEY" not in env
     assert "OPENCODE_PERMISSION" not in env
-    assert (env["PATH"], env["XDG_DATA_HOME"]) == ("/bin", "/home/u/.local/share")
+    assert (env["PATH"], env["XDG_DATA_HOME"]) == ("/bin", "/home/u/.outlast-opencode/n/data")
     assert "127.0.0.1" in env["NO_PROXY"]
 
 
@@ -102,18 +108,22 @@ def test_the_model_s_commands_get_no_secret_and_the_user_s_directories() -> None
 
 
 def test_nothing_of_an_earlier_attempt_is_left_in_the_database(tmp_path: Path) -> None:
-    kept = tmp_path / ".local" / "share" / "opencode"
+    theirs = tmp_path / ".local" / "share" / "opencode" / "opencode.db"
+    theirs.parent.mkdir(parents=True)
+    theirs.touch()
+    kept = tmp_path / ".outlast-opencode" / "n" / "data" / "opencode"
     (kept / "tool-output").mkdir(parents=True)
     for name in ("opencode.db", "opencode.db-wal", "opencode.db-shm"):
         (kept / name).touch()
     lay_out(replace(LAUNCH, home=tmp_path))
     assert [file.name for file in kept.iterdir()] == ["tool-output"]
+    assert theirs.exists()
 
 
 def test_nothing_is_left_to_install(tmp_path: Path) -> None:
     for _ in range(2):
         lay_out(replace(LAUNCH, home=tmp_path))
-    made = tmp_path / ".config" / "opencode"
+    made = tmp_path / ".outlast-opencode" / "n" / "config" / "opencode"
     lock = json.loads((made / "package-lock.json").read_text())
     assert lock["packages"][""]["dependencies"] == {"@opencode-ai/plugin": "1.18.33"}
     assert (made / "node_modules").is_dir()

@@ -52,7 +52,7 @@ def launched(**changes: Any) -> launch.Launch:
 def test_every_start_has_the_same_command_line() -> None:
     words = launch.argv(launched(flags=["--thinking", "off"]))
     assert words[:4] == ["/n/node", "/p/cli.js", "--mode", "rpc"]
-    assert "/h/.pi/agent/sessions/u.jsonl" in words
+    assert "/h/.outlast-pi/u/agent/sessions/u.jsonl" in words
     assert words[-2:] == ["--thinking", "off"]
     assert "--no-approve" in words
     assert "--no-approve" not in launch.argv(launched(flags=["--approve"]))

@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.codex.dialogue import COMPACTION
-from outlast.adapters.codex.places import HOME, input_id, rollout_path, stamp
+from outlast.adapters.codex.places import codex_home, input_id, rollout_path, stamp
 from outlast.adapters.codex.policies import STDIN
 from outlast.adapters.codex.repair import Answer, Known, Repair, Steer, closed, repair
 from outlast.adapters.codex.results import in_items, output_of_ours
@@ -100,12 +100,12 @@ class SessionFiles:
 
     def write(self, configuration: Mapping[str, str], founding: Mapping[str, object]) -> None:
         """Put the rollout and the configuration on disk, and nothing of an earlier attempt."""
-        home = self._attempt.places.home
-        shutil.rmtree(home / HOME, ignore_errors=True)
-        target = home / self._path
+        home = self._attempt.places.home / codex_home(self._thread)
+        shutil.rmtree(home, ignore_errors=True)
+        target = self._attempt.places.home / self._path
         target.parent.mkdir(parents=True, mode=0o700)
         for name, text in configuration.items():
-            (home / HOME / name).write_text(text, encoding="utf-8")
+            (home / name).write_text(text, encoding="utf-8")
         # What the application offers today, in place of what it did when the session was founded.
         lines = [as_line(founding), *self._lines[1:]]
         data = "".join(f"{line}\n" for line in lines).encode()

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from outlast.adapter import Door
-from outlast.adapters.codex.places import HOME, stamp
-from outlast.adapters.shapes import as_object
+from outlast.adapters.codex.places import codex_home, stamp
+from outlast.adapters.shapes import Json, as_list, as_object
 from outlast.ids import sha256
 from outlast.tool import Tool
 
@@ -42,6 +42,13 @@ FLAGS: Final[Mapping[str, Any]] = {
     "hide_agent_reasoning": False,
     "project_doc_max_bytes": 32768,
 }
+_OURS: Final = (
+    "approval_policy", "chatgpt_base_url", "hooks", "model_provider", "model_providers", "notify", "openai_base_url",
+    "profile", "profiles", "projects", "sandbox_mode",
+)  # fmt: skip
+"""Configuration that no user may set: it would lead past a gate, or past the gateway."""
+_HIDDEN: Final = ("OUTLAST_*",)
+"""What commands of the model do not find in their environment."""
 _FOREIGN: Final = ("CODEX", "OPENAI_", "OUTLAST_")
 _NEAR: Final = ("127.0.0.1", "localhost", "::1")
 _HOOKS: Final = (
@@ -73,7 +80,7 @@ class Launch:
 
     @property
     def codex_home(self) -> Path:
-        return self.home / HOME
+        return self.home / codex_home(self.thread)
 
 
 def argv(launch: Launch) -> Sequence[str]:
@@ -151,13 +158,40 @@ def thread_params(launch: Launch, cwd: Path) -> Mapping[str, Any]:
         "approvalPolicy": APPROVAL,
         "sandbox": SANDBOX,
         "excludeTurns": True,
-        "config": {
-            **launch.config,
-            "features": {**as_object(launch.config.get("features")), **dict.fromkeys(OFF, False)},
-            "agents": {**as_object(launch.config.get("agents")), **ALONE},
-        },
+        "config": _config_of_user(launch.config),
         **({"model": launch.model} if launch.model else {}),
     }
+
+
+def _config_of_user(config: Mapping[str, Any]) -> Json:
+    """The user's configuration under what closes the gates: it stands above `config.toml`, and names may have dots."""
+    given: Json = {}
+    for name, value in config.items():
+        _put(given, name.split("."), value)
+    for name in _OURS:
+        given.pop(name, None)
+    features, shell = as_object(given.get("features")), as_object(given.get("shell_environment_policy"))
+    return {
+        **given,
+        "features": {**features, **dict.fromkeys(OFF, False), "hooks": True},
+        "agents": {**as_object(given.get("agents")), **ALONE},
+        "shell_environment_policy": {**shell, "exclude": [*as_list(shell.get("exclude")), *_HIDDEN]},
+    }
+
+
+def _put(table: Json, path: Sequence[str], value: object) -> None:
+    """Set what is at `path`, table in table; a table is put into what is there."""
+    first, *rest = path
+    inner = as_object(value)
+    if not (rest or inner):
+        table[first] = value
+        return
+    below = table[first] = as_object(table.get(first))
+    if rest:
+        _put(below, rest, value)
+        return
+    for name, one in inner.items():
+        _put(below, name.split("."), one)
 
 
 def founding(
@@ -207,7 +241,7 @@ def _config(launch: Launch) -> str:
         ("analytics", {"enabled": False}),
         ("feedback", {"enabled": False}),
         ("history", {"persistence": "none"}),
-        ("shell_environment_policy", {"exclude": ["OUTLAST_*"]}),
+        ("shell_environment_policy", {"exclude": list(_HIDDEN)}),
         *(
             (f"hooks.state.{json.dumps(key)}", {"trusted_hash": trust})
             for key, trust in hook_keys(launch).items()

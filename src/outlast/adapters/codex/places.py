@@ -6,9 +6,9 @@ from typing import Final
 from outlast.ids import stable_uuid
 
 HOME: Final = ".outlast-codex"
-"""Name below the session's home of the directory of everything that Codex keeps (`CODEX_HOME`).
+"""Name below the session's home of the directory of everything that Codex keeps, of each session in one of its own.
 
-It is emptied at each start, so it must be nobody's: HOME may be the user's own."""
+They are emptied at each start, so they must be nobody's: HOME may be the user's own."""
 
 
 def thread_id(tenant: str, session: str) -> str:
@@ -27,7 +27,14 @@ def stamp(at_s: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def codex_home(thread: str) -> str:
+    """Path below HOME of the `CODEX_HOME` of `thread`."""
+    return f"{HOME}/{thread}"
+
+
 def rollout_path(thread: str, founded_s: float) -> str:
     """Path below HOME of the rollout of `thread`, a session that was opened at Unix time `founded_s`."""
     moment = datetime.fromtimestamp(founded_s, UTC)
-    return f"{HOME}/sessions/{moment:%Y/%m/%d}/rollout-{moment:%Y-%m-%dT%H-%M-%S}-{thread}.jsonl"
+    return (
+        f"{codex_home(thread)}/sessions/{moment:%Y/%m/%d}/rollout-{moment:%Y-%m-%dT%H-%M-%S}-{thread}.jsonl"
+    )

@@ -43,7 +43,7 @@ export function durable(definition) {
       const call = ctx.callId;
       const name = ctx.toolName;
       const answer = await hook("before", { call, name, input }).catch(ended);
-      if (answer.run !== call) {
+      if (!call || answer.run !== call) {
         if (answer.result && !answer.result.isError) return answer.result.value;
         if (typeof answer.reason !== "string") await ended();
         throw new Error(answer.reason);
@@ -65,7 +65,7 @@ export function durable(definition) {
 /** Nobody may go on with a result that the log does not have. */
 async function settled(payload) {
   const told = await hook("after", payload).catch(ended);
-  if (told.settled !== payload.call) await ended();
+  if (!payload.call || told.settled !== payload.call) await ended();
 }
 
 /** Without the gateway nothing goes on: eve ends, soon, and another attempt asks again. */

@@ -14,6 +14,7 @@ from outlast.adapters.opencode.dialogue import OpenCodeDialogue
 from outlast.adapters.opencode.driver import Driver
 from outlast.adapters.opencode.policies import SERVER, application_tool, policy_of
 from outlast.adapters.opencode.versions import installed
+from outlast.ids import stable_uuid
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -88,6 +89,7 @@ class OpenCode:
             started = launch.Launch(
                 program=program.program,
                 version=program.version,
+                name=stable_uuid("opencode", attempt.tenant, attempt.session),
                 home=attempt.places.home,
                 door=door,
                 password=secrets.token_urlsafe(24),

@@ -30,11 +30,15 @@ SWITCHES: Final[Mapping[str, str]] = {
     "OPENCODE_EXPERIMENTAL_DISABLE_FILEWATCHER": "1",
 }
 _FOREIGN: Final = ("ANTHROPIC_", "OPENAI_", "OPENCODE", "OUTLAST_")
+HOME: Final = ".outlast-opencode"
+"""Name below the session's home of the directory of everything that OpenCode keeps, of each session in one of its own.
+
+What an earlier attempt left there is deleted, so they must be nobody's: HOME may be the user's own."""
 _XDG: Final[Mapping[str, str]] = {
-    "XDG_CACHE_HOME": ".cache",
-    "XDG_CONFIG_HOME": ".config",
-    "XDG_DATA_HOME": ".local/share",
-    "XDG_STATE_HOME": ".local/state",
+    "XDG_CACHE_HOME": "cache",
+    "XDG_CONFIG_HOME": "config",
+    "XDG_DATA_HOME": "data",
+    "XDG_STATE_HOME": "state",
 }
 _SECRET: Final = (
     "OPENCODE_CONFIG_CONTENT",
@@ -75,6 +79,8 @@ class Launch:
 
     program: Path
     version: str
+    name: str
+    """Of the session, for the directory of what OpenCode keeps of it; the same on every machine."""
     home: Path
     """Below it is everything that OpenCode keeps of the session; the same at every start."""
     door: Door
@@ -86,6 +92,11 @@ class Launch:
     """More configuration of the user; the same at every start."""
     tool_home: Path | None = None
     """HOME of OpenCode and its tools; None: `home`."""
+
+    @property
+    def kept(self) -> Path:
+        """Where everything is that OpenCode keeps of the session."""
+        return self.home / HOME / self.name
 
 
 def model_name(text: str) -> ModelName | None:
@@ -174,7 +185,7 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
         **kept,
         **SWITCHES,
         **INSTALLING,
-        **{name: str(launch.home / below) for name, below in _XDG.items()},
+        **{name: str(launch.kept / below) for name, below in _XDG.items()},
         "HOME": str(launch.tool_home or launch.home),
         "NO_PROXY": near,
         "no_proxy": near,
@@ -199,9 +210,9 @@ def lay_out(launch: Launch) -> None:
     It installs `@opencode-ai/plugin` beside each configuration unless a lock there names it. What an earlier attempt
     left in the database goes: the session is put back as the log has it.
     """
-    for file in (launch.home / _XDG["XDG_DATA_HOME"] / "opencode").glob("opencode*.db*"):
+    for file in (launch.kept / _XDG["XDG_DATA_HOME"] / "opencode").glob("opencode*.db*"):
         file.unlink()
-    config_dir = launch.home / _XDG["XDG_CONFIG_HOME"] / "opencode"
+    config_dir = launch.kept / _XDG["XDG_CONFIG_HOME"] / "opencode"
     (config_dir / "node_modules").mkdir(parents=True, exist_ok=True, mode=0o700)
     needs = {"dependencies": {"@opencode-ai/plugin": launch.version}}
     lock = {"name": "opencode", "lockfileVersion": 3, "packages": {"": needs}}

@@ -83,13 +83,14 @@ class Pi:
         found, home = installed(self.program), attempt.places.home
         api = _api(attempt)
         uuid = launch.session_uuid(attempt.tenant, attempt.session)
-        shutil.rmtree(home / launch.CONFIG, ignore_errors=True)
+        config = home / launch.config_path(uuid)
+        shutil.rmtree(config, ignore_errors=True)
         file = SessionFile(attempt, uuid)
         ready = await file.prepare()
         local = _in_users_directory(attempt)
         if local:
-            link_user_files(home / launch.CONFIG, os.environ)
-        _link(home / launch.PACKAGE, found.package)
+            link_user_files(config, os.environ)
+        _link(home / launch.package_path(uuid), found.package)
         welcome = Welcome(launch.provider(api), list(attempt.tools.values()), ready.steers)
         dialogue = PiDialogue(
             launch.APIS[api], welcome, known=ready.known, walks=ready.walks, record=file.mirror
@@ -108,9 +109,7 @@ class Pi:
                 tool_home=user_home(os.environ) if local else None,
             )
             dialogue.config = launch.provider_config(started)
-            (home / launch.CONFIG / "settings.json").write_bytes(
-                msgspec.json.encode(launch.settings(started))
-            )
+            (config / "settings.json").write_bytes(msgspec.json.encode(launch.settings(started)))
             argv, env = launch.argv(started), launch.environment(started, os.environ)
             async with attempt.processes.start(argv, env=env, cwd=attempt.places.cwd) as process:
                 return await Driver(attempt, file, process, dialogue).run(say_prompt=ready.say_prompt)

@@ -131,7 +131,7 @@ export default async function outlast(pi) {
     } catch (error) {
       return block(`This call did not run: outlast could not be asked (${error.message}).`);
     }
-    if (answer.run === id) {
+    if (id && answer.run === id) {
       const said = await ctx.ui.input(CONTINUE, id, { timeout: GATE_MS });
       return said === id ? undefined : block(said);
     }
@@ -145,7 +145,7 @@ export default async function outlast(pi) {
     const id = named(event.toolCallId);
     try {
       const answer = await hook("after", { call: id, name, content, isError });
-      if (answer.settled === id) return;
+      if (id && answer.settled === id) return;
     } catch {
       // Nobody may go on with a result that the log does not have.
     }

@@ -12,10 +12,10 @@ from outlast.adapter import Door
 from outlast.adapters.pi.session import CONTINUE
 from outlast.ids import stable_uuid
 
-CONFIG: Final = ".pi/agent"
-"""Below the session's home: everything that Pi keeps."""
-PACKAGE: Final = ".pi/program"
-"""Below the session's home: a link to Pi's package, since the system prompt names where its documentation is."""
+HOME: Final = ".outlast-pi"
+"""Name below the session's home of the directory of everything that Pi keeps, of each session in one of its own.
+
+They are emptied at each start, so they must be nobody's: HOME may be the user's own."""
 EXTENSION: Final = Path(__file__).with_name("extension.js")
 
 APIS: Final[Mapping[str, str]] = {
@@ -73,9 +73,19 @@ def session_uuid(tenant: str, session: str) -> str:
     return stable_uuid("pi", tenant, session)
 
 
+def config_path(session: str) -> str:
+    """Path below HOME of what Pi keeps of `session`, a UUID."""
+    return f"{HOME}/{session}/agent"
+
+
+def package_path(session: str) -> str:
+    """Path below HOME of a link to Pi's package, since the system prompt names where its documentation is."""
+    return f"{HOME}/{session}/program"
+
+
 def session_path(session: str) -> str:
     """Path below HOME of the file of `session`, a UUID."""
-    return f"{CONFIG}/sessions/{session}.jsonl"
+    return f"{config_path(session)}/sessions/{session}.jsonl"
 
 
 def argv(launch: Launch) -> Sequence[str]:
@@ -136,8 +146,8 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
     return {
         **kept,
         **SWITCHES,
-        "PI_CODING_AGENT_DIR": str(launch.home / CONFIG),
-        "PI_PACKAGE_DIR": str(launch.home / PACKAGE),
+        "PI_CODING_AGENT_DIR": str(launch.home / config_path(launch.session)),
+        "PI_PACKAGE_DIR": str(launch.home / package_path(launch.session)),
         "OUTLAST_HOOKS_URL": launch.door.hooks_url,
         "OUTLAST_TOOLS_URL": launch.door.tools_url,
         "OUTLAST_ATTEMPT_TOKEN": launch.door.token,
