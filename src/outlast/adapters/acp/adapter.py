@@ -122,7 +122,7 @@ class Acp:
         through = self.model is not None
         if through:
             await correct_results(attempt)
-        driver = Driver(self.name, attempt, files, through=through, asks=self.asks)
+        driver = Driver(self.name, attempt, files, through=through, asks=self.asks, environ=self._inherited())
         dialect = "anthropic" if self.model is None else self.model.dialect
         async with attempt.gateway.admit(attempt, AcpDialogue(dialect, attempt, driver, through=through)) as door:
             if self.model is not None:
@@ -140,14 +140,17 @@ class Acp:
             raise HarnessMissing(harness=self.name, install=install)
         return found
 
-    def _environ(self, home: Path, door: Door) -> Mapping[str, str]:
+    def _inherited(self) -> Mapping[str, str]:
         """The worker's, without what is ours; where the gateway asks the provider, without the provider's keys too."""
         hidden = () if self.model is None else _KEYS
-        kept = {
+        return {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("OUTLAST_", "XDG_")) and not name.endswith(hidden)
+            if not name.startswith("OUTLAST_") and not name.endswith(hidden)
         }
+
+    def _environ(self, home: Path, door: Door) -> Mapping[str, str]:
+        kept = {name: value for name, value in self._inherited().items() if not name.startswith("XDG_")}
         given = _filled({} if self.model is None else self.model.env, door)
         return {**kept, "NO_PROXY": _NEAR, "no_proxy": _NEAR, "HOME": str(home), **self.env, **given}
 

@@ -1,7 +1,6 @@
 """What an agent may ask of us (`acp.interfaces.Client`): leave to run a tool, files, terminals."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -31,6 +30,7 @@ class Client:
     Args:
         record: brings the mirror up to what the agent has written; awaited before a tool may begin.
         asks: the agent asks before each tool that is not `safe`; if not, one has begun when the agent says so.
+        environ: what commands in terminals find, before what the agent adds.
     """
 
     def __init__(
@@ -41,7 +41,9 @@ class Client:
         record: Callable[[], Awaitable[None]],
         *,
         asks: bool,
+        environ: Mapping[str, str],
     ) -> None:
+        self._environ = environ
         self._attempt = attempt
         self._steps = steps
         self._terminals = terminals
@@ -184,7 +186,7 @@ class Client:
         """A supervised command, while a call that the log lets run is under way."""
         place = self._attempt.places.cwd if cwd is None else self._inside(cwd)
         await self._guarded(self._expect_a_call())
-        environ = {**_plain(os.environ), **{one.name: one.value for one in env or ()}}
+        environ = {**self._environ, **{one.name: one.value for one in env or ()}}
         # As agents use it: a line for a shell where it comes without arguments.
         words = [command, *args] if args else ["/bin/sh", "-c", command]
         name = self._terminals.start(words, env=environ, cwd=place, limit=output_byte_limit)
@@ -271,10 +273,6 @@ class Client:
 
 async def _read(path: Path) -> str:
     return await anyio.Path(path).read_text(encoding="utf-8")
-
-
-def _plain(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environ.items() if not name.startswith("OUTLAST_")}
 
 
 def _exit_code(status: int | None) -> int | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -36,11 +36,20 @@ class Driver:
         name: of the agent, for people.
         through: its model calls come through the gateway.
         asks: it asks before each tool that is not `safe`.
+        environ: what its commands in terminals find.
     """
 
     def __init__(
-        self, name: str, attempt: Attempt, files: SessionFiles, *, through: bool, asks: bool
+        self,
+        name: str,
+        attempt: Attempt,
+        files: SessionFiles,
+        *,
+        through: bool,
+        asks: bool,
+        environ: Mapping[str, str],
     ) -> None:
+        self._environ = environ
         self._name = name
         self._attempt = attempt
         self._files = files
@@ -69,7 +78,9 @@ class Driver:
         )
         async with asyncio.TaskGroup() as tasks:
             terminals = Terminals(self._attempt.processes, tasks)
-            client = Client(self._attempt, steps, terminals, self.record, asks=self._asks)
+            client = Client(
+                self._attempt, steps, terminals, self.record, asks=self._asks, environ=self._environ
+            )
             taking = tasks.create_task(client.take_updates())
             connection = ClientSideConnection(client, ProcessTransport(process))
             try:

@@ -71,7 +71,7 @@ class SessionFiles:
                 target.write_bytes(zlib.decompress(b64decode(lines[0])))
                 self._seen[name] = _state(target)
             else:
-                target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+                target.write_bytes("".join(f"{line}\n" for line in lines).encode())
                 self._lines[name] = lines
 
     async def note(self, session: str, prompt: str = "") -> None:
@@ -91,10 +91,10 @@ class SessionFiles:
                 await self._mirror_whole(name + PACKED, path)
 
     async def _mirror_lines(self, name: str, path: Path) -> None:
-        text = (await anyio.Path(path).read_text(encoding="utf-8")).rpartition("\n")[
-            0
-        ]  # the last is not whole yet
-        lines, known = text.split("\n") if text else [], self._lines.get(name, [])
+        # What comes behind the last end of a line is not whole yet, perhaps in the middle of a sign.
+        whole, end, _torn = (await anyio.Path(path).read_bytes()).rpartition(b"\n")
+        lines = whole.decode(errors="replace").split("\n") if end else []
+        known = self._lines.get(name, [])
         at = next((at for at, (one, other) in enumerate(zip(lines, known, strict=False)) if one != other), -1)
         at = min(len(lines), len(known)) if at < 0 else at
         if lines[at:]:
@@ -134,12 +134,15 @@ def link(home: Path, links: Mapping[str, str]) -> None:
 
 
 def write_files(home: Path, files: Mapping[str, str]) -> None:
-    """Write configuration below HOME, the same at every start."""
+    """Write configuration below HOME, the same at every start, for this user's eyes: it may hold the token."""
     for name, text in files.items():
         target = _below(home, name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_dir():
+        if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)
+        # A link that is in its place may lead to a file of the user's own.
+        target.unlink(missing_ok=True)
+        target.touch(0o600, exist_ok=False)
         target.write_text(text, encoding="utf-8")
 
 

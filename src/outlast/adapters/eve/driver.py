@@ -19,6 +19,9 @@ _LISTENS: Final = re.compile(rb"https?://127\.0\.0\.1:\d+")
 _ENDS: Final = frozenset({"session.waiting", "session.failed", "session.completed"})
 _CONFLICT: Final = 409
 REFUSED: Final = "outlast lets nothing through"
+PAST_US: Final = (
+    "the agent's model calls go past outlast: its model must be one of the provider that `door()` sets up"
+)
 WANTS_A_PERSON: Final = (
     "The agent waits for a person in eve itself (an approval, a question, a sign-in), whom nobody can ask here. Take "
     "it out of the agent, or put it into a rule of outlast's."
@@ -125,6 +128,8 @@ class Driver:
 
     def _result(self) -> TurnResult:
         if self._failure is None:
+            if not any(call.intent.kind == "model" for call in self._attempt.turn.calls.values()):
+                raise HarnessError(harness="eve", reason=PAST_US)
             return TurnResult("done", self._said)
         if REFUSED in self._failure:
             raise HarnessError(harness="eve", reason=self._failure[:500])
