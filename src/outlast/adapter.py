@@ -198,10 +198,8 @@ class Dialogue(Protocol):
         ...
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str | None:
-        """The harness's id of a call of one of the application's tools that came over MCP without saying it.
-
-        Empty: nothing tells, and it does not run. None: model calls go past the gateway, and it stands for itself.
-        """
+        """The harness's id of an application's tool call that came over MCP without it; empty: it may not run."""
+        # None where model calls go past the gateway: the call stands for itself.
         ...
 
     def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk: ...
