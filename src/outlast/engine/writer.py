@@ -37,9 +37,7 @@ LAZY_S: Final = 0.02
 """How long a record that nobody waits for may stay out of the World."""
 SHOW_S: Final = 0.02
 """How long a delta may stay unpublished where others were shown shortly before; else it is shown at once."""
-RUN_OUT: Final = "its lease is not sure to stand any more"
-GIVEN_BACK: Final = "its lease is given back"
-OVER: Final = "it is over"
+RUN_OUT, GIVEN_BACK, OVER = "its lease is not sure to stand any more", "its lease is given back", "it is over"
 
 
 class Writer:
@@ -75,14 +73,12 @@ class Writer:
         self._deltas: list[LiveDelta] = []
         self._published = 0
         self._shown_at_s = -SHOW_S
-        """When deltas were last shown, by the loop's clock."""
         self._idle = asyncio.Event()
         self._held: set[str] = set(state.held)
         self._lost: AttemptLost | None = None
-        self._ends = False
-        """The commit that gives the lease back is appended."""
+        self._ends = False  # the commit that gives the lease back is appended
         self.released = False
-        """It has landed: the lease is another's to claim."""
+        """That commit has landed: the lease is another's to claim."""
         self._showing: asyncio.Task[None] | None = None
         self.on_lost: Callable[[], None] = lambda: None
         self.adds: Callable[[Sequence[AnyRecord]], Sequence[AnyRecord]] = lambda _: ()
@@ -273,12 +269,12 @@ class Writer:
             await asyncio.wait({self._showing})
 
     def _later(self, delay_s: float) -> None:
-        loop = asyncio.get_running_loop()
+        loop, timer = asyncio.get_running_loop(), self._timer
         at_s = loop.time() + delay_s
-        if self._timer is not None:
-            if self._timer.when() <= at_s:
-                return
-            self._timer.cancel()
+        if timer is not None and timer.when() > at_s:
+            timer.cancel()
+        elif timer is not None:
+            return
         self._timer = loop.call_at(at_s, self._time)
 
     def _time(self) -> None:
@@ -363,8 +359,7 @@ class Writer:
         turn = self.state.turn
         alive = {} if turn is None else turn.calls
         deltas = [delta for delta in self._deltas if delta.call in alive and alive[delta.call].open]
-        self._deltas = []
-        self._due = False
+        self._deltas, self._due = [], False
         if not deltas:
             self._busy = False
             self._pump()
