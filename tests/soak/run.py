@@ -1,5 +1,6 @@
 """Carries the planned turns out and looks at each when it has ended."""
 
+import signal
 import statistics
 import time
 from collections import Counter
@@ -47,20 +48,31 @@ class Soak:
                 for first in range(0, len(self.turns), TURNS_OF_A_SESSION)
             ]
         )
-        await self.crew.fill()
-        self.begun_s = time.monotonic()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.crew.keep, every_s, self._fault)
-            tasks.start_soon(self._let_the_hour_pass)
-            tasks.start_soon(self._strike_in_a_sub_agent)
-            async with anyio.create_task_group() as runners:
-                for _ in range(at_a_time):
-                    runners.start_soon(self._sessions, waiting)
-            tasks.cancel_scope.cancel()
-        self.took_s = time.monotonic() - self.begun_s
-        await self.crew.dismiss()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._end_when_told, tasks.cancel_scope)
+                await self.crew.fill()
+                self.begun_s = time.monotonic()
+                tasks.start_soon(self.crew.keep, every_s, self._fault)
+                tasks.start_soon(self._let_the_hour_pass)
+                tasks.start_soon(self._strike_in_a_sub_agent)
+                async with anyio.create_task_group() as runners:
+                    for _ in range(at_a_time):
+                        runners.start_soon(self._sessions, waiting)
+                tasks.cancel_scope.cancel()
+            self.took_s = time.monotonic() - self.begun_s
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.crew.dismiss()
         if left := await left_behind(self.stage.directory):
             self._fault(f"processes are left behind: {left}")
+
+    async def _end_when_told(self, everything: anyio.CancelScope) -> None:
+        """A SIGTERM or a Ctrl-C ends the soak and its workers; that it has not seen all is said."""
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for number in signals:
+                self._fault(f"told to end, by {number.name}, before all was done")
+                everything.cancel()
 
     def _fault(self, text: str) -> None:
         self.faults.append(text)

@@ -11,6 +11,7 @@ import pytest
 
 from outlast import errors
 from outlast.errors import AttemptLost, BadInput, OutlastError, SessionUnknown, TurnStopped
+from tests.parsing import parsed
 
 
 def _tree(root: type[OutlastError] = OutlastError) -> Iterator[type[OutlastError]]:
@@ -38,7 +39,7 @@ def _made() -> Sequence[tuple[str, type[OutlastError], ast.Call]]:
         text = path.read_text()
         if NAMED.search(text) is None:
             continue
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             match node:
                 case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in KINDS:
                     made.append((f"{path.relative_to(package)}:{node.lineno}", KINDS[name], node))

@@ -9,6 +9,7 @@ import pytest
 import outlast
 from outlast.errors import BadPayload
 from outlast.logs import logger, trace_of
+from tests.parsing import parsed
 
 SECRET = "the order of Ann Smith"
 PACKAGE = Path(outlast.__file__).parent
@@ -73,7 +74,7 @@ def test_every_logger_of_the_package_is_such_a_one() -> None:
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
         if "getLogger" in (text := path.read_text())
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("getLogger")
     }
     assert made == {"logs.py", "cli/options.py"}, "the latter only sets levels"

@@ -24,6 +24,7 @@ from outlast.records import AnyRecord, CallIntent, TurnSettled
 from outlast.records.events import Event
 from outlast.session import Outcome, Session, Turn
 from outlast.settings import read_settings
+from outlast.testing.adapter_contract.orders import HELLO_S, Orders, orders_argv
 from outlast.testing.adapter_contract.promises import (
     Counted,
     Evidence,
@@ -34,7 +35,6 @@ from outlast.testing.adapter_contract.promises import (
 )
 from outlast.testing.adapter_contract.shop import EFFECTS, TOOLS, Effects
 from outlast.testing.adapter_contract.subject import Subject
-from outlast.testing.adapter_contract.worker import HELLO_S, Orders, orders_argv
 from outlast.testing.faults import Spot
 from outlast.testing.models import RequestRecord, Script, ScriptedModels, Step
 from outlast.worker import Worker, WorkerConfig, open_worker

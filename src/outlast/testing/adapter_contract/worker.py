@@ -4,10 +4,9 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 import anyio
 import msgspec
@@ -15,58 +14,15 @@ import msgspec
 from outlast.adapter import Agent
 from outlast.clock import SystemClock
 from outlast.engine.deadlines import claim_supervision
-from outlast.engine.processes import STARTING_S, supervisor_argv
 from outlast.gate import OpenGate, Point
 from outlast.gateway import Limits, Open, open_gateway
-from outlast.ids import new_id
 from outlast.opening import open_world
+from outlast.testing.adapter_contract.orders import HELLO_S, Orders
 from outlast.testing.adapter_contract.shop import TOOLS
 from outlast.testing.adapter_contract.spoiled import Spoiled, in_a_fresh_home
 from outlast.testing.adapter_contract.subject import Subject
 from outlast.testing.faults import Spot, kill_gate
 from outlast.worker import WorkerConfig, open_worker
-
-MODULE: Final = "outlast.testing.adapter_contract.worker"
-HELLO_S: Final = 20.0
-"""How long a harness's hooks may take to say hello; a loaded machine needs a while to start a large program."""
-
-
-class Orders(msgspec.Struct, frozen=True):
-    """What one worker process is to do."""
-
-    subject: str
-    """Its recipe."""
-    path: Sequence[str]
-    """Where modules are found."""
-    world: str
-    data: str
-    upstream: str
-    name: str
-    session: str | None = None
-    """Advance this session and no other."""
-    point: str = ""
-    """Where to die; empty: nowhere."""
-    policy: str = ""
-    nth: int = 1
-    lease_s: float = 10.0
-    concurrency: int = 16
-    fresh_homes: bool = False
-    """Each attempt finds nothing of an earlier one, as on another machine."""
-    recovery_budget: int | None = None
-    """None: the agent's own."""
-
-    @classmethod
-    def at(cls, spot: Spot) -> dict[str, object]:
-        """The fields that say where to die."""
-        return {"point": spot.point.value, "policy": spot.policy, "nth": spot.nth}
-
-
-def orders_argv(orders: Orders) -> list[str]:
-    """The command line of a worker with these orders, its supervisor around it."""
-    locks = Path(orders.data) / "locks"
-    locks.mkdir(parents=True, exist_ok=True, mode=0o700)
-    command = [sys.executable, "-m", MODULE, msgspec.json.encode(orders).decode()]
-    return supervisor_argv(command, lock=locks / new_id("worker"), ttl_s=orders.lease_s + STARTING_S)
 
 
 def subject_of(recipe: str) -> Subject:
