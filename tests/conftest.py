@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from outlast import Session, open_world
-from tests.harness_turns import TURNS, count_turns, turns_of
+from tests.harness_turns import TURNS, count_turns, is_unproven, turns_of
 from tests.servers.postgres import PostgresServer, postgres_server
 
 pytest_plugins = ["outlast.testing.fixtures"]
@@ -46,6 +46,9 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[TURNS] = count_turns(items)  # first: before `-m` takes any away
+    for item in items:
+        if is_unproven(item):
+            item.add_marker(pytest.mark.unproven)
 
 
 @pytest.hookimpl(wrapper=True)

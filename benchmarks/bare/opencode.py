@@ -88,6 +88,7 @@ def _launch(spot: Spot) -> launch.Launch:
     return launch.Launch(
         program=found.program,
         version=found.version,
+        name="bare",
         home=spot.home,
         door=spot.door,
         password=PASSWORD,

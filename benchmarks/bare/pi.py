@@ -17,9 +17,9 @@ class PiAlone:
 
     def lay_out(self, spot: Spot) -> None:
         started = _launch(spot)
-        config = spot.home / launch.CONFIG
+        config = spot.home / launch.config_path(started.session)
         config.mkdir(parents=True)
-        link = spot.home / launch.PACKAGE
+        link = spot.home / launch.package_path(started.session)
         link.symlink_to(installed().package)
         provider = {"providers": {launch.provider(started.api): launch.provider_config(started)}}
         (config / "models.json").write_bytes(msgspec.json.encode(provider))
@@ -41,7 +41,7 @@ class PiAlone:
             match stream.read(line):
                 case stream.Answered() as said:
                     last = said
-                case stream.Refused(_, why):
+                case stream.Declined(_, why):
                     raise RuntimeError(f"Pi without outlast refuses the prompt: {why}")
                 case stream.Settled():
                     if last is None or last.error:

@@ -56,7 +56,7 @@ async def _rates(bench: Bench, count: int) -> list[float]:
         for name in names:
             await (await Session.open(world, name, agent=busy)).send("go")
         share = str(SESSIONS // count)
-        async with crew(bench, "benchmarks.busy:busy", count, OUTLAST_CONCURRENCY=share):
+        async with crew(bench, "benchmarks.busy:busy", count, environ={"OUTLAST_CONCURRENCY": share}):
             async with asyncio.timeout(PATIENCE_S):
                 while min(await _commits(world, names)) < UNDER_WAY:  # noqa: ASYNC110 - other processes make them
                     await asyncio.sleep(0.1)

@@ -28,7 +28,7 @@ from tests.harnesses.claude_code import stage_of as staged
 
 ADOPT = ("adopt", "claude-code")
 
-pytestmark = [pytest.mark.harness(turns=2), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.harness(turns=1), pytest.mark.timeout(180)]
 
 
 @asynccontextmanager
