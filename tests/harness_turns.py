@@ -40,8 +40,6 @@ UNPROVEN = frozenset(
 
 def is_unproven(item: pytest.Item) -> bool:
     """Whether `make test-all` leaves it to `make test-unproven`: it has not been seen to hold in a whole run."""
-    if item.path.stem == "test_acp":
-        return True
     if item.get_closest_marker("full") is None:
         return False
     foreign = item.path.stem == "test_adapters" and harness_of(item) != "claude-code"

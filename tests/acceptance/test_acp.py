@@ -105,7 +105,7 @@ async def test_a_tool_that_runs_when_the_worker_dies_is_in_doubt_and_not_repeate
     [
         (Spot(Point.IN_EFFECT, "model", 1), [0, 0, 1]),
         (Spot(Point.AFTER_OUTCOME, "model", 1), [0, 1]),
-        (Spot(Point.IN_EFFECT, "model", 2), [0, 1, 1]),
+        (Spot(Point.IN_EFFECT, "model", 4), [0, 1, 1]),
         (Spot(Point.BEFORE_SETTLE), [0, 1]),
     ],
     ids=["first streams", "first not delivered", "last streams", "turn over"],

@@ -163,6 +163,7 @@ async def test_a_graph_killed_somewhere_pays_and_asks_once(clock: ManualClock, s
 
 
 @pytest.mark.crash
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("sync", [False, True], ids=["coroutines", "functions"])
 async def test_a_graph_killed_at_every_point_pays_and_asks_once(clock: ManualClock, *, sync: bool) -> None:
     await _hold(clock, await _deaths(clock), sync=sync)

@@ -124,9 +124,7 @@ class Acp:
             await correct_results(attempt)
         driver = Driver(self.name, attempt, files, through=through, asks=self.asks, environ=self._inherited())
         dialect = "anthropic" if self.model is None else self.model.dialect
-        async with attempt.gateway.admit(
-            attempt, AcpDialogue(dialect, attempt, driver, through=through)
-        ) as door:
+        async with attempt.gateway.admit(attempt, AcpDialogue(dialect, attempt, driver)) as door:
             if self.model is not None:
                 write_files(home, _filled(self.model.files, door))
             argv = [program, *self.command[1:]]

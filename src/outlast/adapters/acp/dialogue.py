@@ -34,14 +34,12 @@ class AcpDialogue:
     Args:
         dialect: what the agent speaks to its model.
         agent: whose dialogue it is.
-        through: its model calls come through the gateway.
     """
 
     greets: bool = False
     retries: bool = True
 
-    def __init__(self, dialect: str, attempt: Attempt, agent: Driven, *, through: bool) -> None:
-        self._through = through
+    def __init__(self, dialect: str, attempt: Attempt, agent: Driven) -> None:
         self.dialect = dialect
         self._attempt = attempt
         self._agent = agent
@@ -73,10 +71,8 @@ class AcpDialogue:
     async def recorded(self) -> None:
         await self._agent.record()
 
-    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+    def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Of the open calls of the tool one that has these arguments, each once."""
-        if not self._through:
-            return None
         for state in self._attempt.turn.open_calls():
             intent, given = state.intent, state.intent.arguments
             if intent.runs_in != "worker" or intent.name != name or intent.harness_id in self._taken:
