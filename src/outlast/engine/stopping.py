@@ -1,7 +1,7 @@
 """Stopping tasks that run a user's code, which may not let itself be stopped."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, Final
 
 PATIENCE_S: Final = 10.0
@@ -11,18 +11,23 @@ TRIES: Final = 3
 """How often a task is cancelled: code that swallows one cancellation by mistake seldom swallows the next."""
 
 
-async def stop(tasks: "Iterable[asyncio.Task[Any]]") -> bool:
+async def stop(tasks: "Collection[asyncio.Task[Any]]") -> bool:
     """Cancel `tasks` and wait for their end, as often as it takes, up to `TRIES` times `PATIENCE_S` seconds.
 
     Returns whether all have ended. One that has not runs on: whoever stops it must see to it that it can do no harm.
     """
     left = {task for task in tasks if not task.done()}
-    for number in range(TRIES):
-        for task in left:
-            if (
-                number or not task.cancelling()
-            ):  # what was cancelled already may be at putting its things in order
-                task.cancel()
-        if left:
-            _, left = await asyncio.wait(left, timeout=PATIENCE_S)
+    try:
+        for number in range(TRIES):
+            for task in left:
+                if (
+                    number or not task.cancelling()
+                ):  # what was cancelled already may be at putting its things in order
+                    task.cancel()
+            if left:
+                _, left = await asyncio.wait(left, timeout=PATIENCE_S)
+    finally:
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.exception()  # looked at, else asyncio complains where whoever stops them is cancelled meanwhile
     return not left
