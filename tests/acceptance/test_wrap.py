@@ -68,7 +68,8 @@ def refused(*words: str) -> str:
 
 @pytest.mark.harness(turns=0)
 def test_what_cannot_be_wrapped_is_refused_and_says_what_can() -> None:
-    assert "So far `claude` (Claude Code) can" in refused("--", "codex")
+    assert "What can: `claude`" in refused("--", "vim")
+    assert 'outlast run pi "…"` carries a prompt out' in refused("--", "pi")
     assert "There is no terminal here" in refused("--", "claude")
     assert "one of the two" in refused()
 
@@ -128,7 +129,7 @@ async def test_a_kill_while_the_answer_streams_asks_once_more_and_the_next_promp
     tmp_path: Path,
 ) -> None:
     script = {
-        "one": [Step(text="Slowly, word by word, it comes. " * 4, gap_s=0.5, cut_times=1)],
+        "one": [Step(text="Slowly, word by word, it comes. " * 2, gap_s=0.4, cut_times=1)],
         "two": says("The second is done."),
     }
     async with staged(tmp_path, script) as stage:

@@ -33,6 +33,10 @@ class WorkerWish:
 class WrapWish:
     """The arguments of `outlast wrap`."""
 
+    program: str
+    """What the user calls the program; empty where a session is brought back."""
+    harness: str
+    """The built-in agent whose program it is."""
     flags: tuple[str, ...]
     """Of the program, after its name."""
     name: str | None

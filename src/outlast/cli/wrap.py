@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,8 +18,10 @@ from outlast.cli.work import become_supervisor
 from outlast.engine.deadlines import claim_supervision
 from outlast.errors import BadInput
 
-WRAPPED: Final = ("claude",)
-"""What can be wrapped, by the name of its program."""
+WRAPPED: Final[Mapping[str, str]] = {"claude": "claude-code"}
+"""What can be wrapped, by the name of its program: the agent that it belongs to."""
+HEADLESS: Final = ("codex", "opencode", "pi")
+"""Programs without their screens so far: `outlast run` carries prompts out with them."""
 NEWEST: Final = "newest"
 
 
@@ -56,19 +59,25 @@ def wrap(name: str | None, resume: str | None, world: str | None, command: tuple
             raise BadInput(
                 detail="Give what to start (`outlast wrap -- claude`), or --resume, one of the two."
             )
-        if command and Path(command[0]).name not in WRAPPED:
-            able = ", ".join(f"`{one}`" for one in WRAPPED)
-            raise BadInput(detail=f"{command[0]!r} cannot be wrapped. So far {able} (Claude Code) can.")
+        program = Path(command[0]).name if command else ""
+        if command and program not in WRAPPED:
+            raise BadInput(detail=_not_wrapped(program))
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise BadInput(
                 detail="There is no terminal here. Without one, `outlast run` carries a prompt out."
             )
         supervision = claim_supervision(os.environ)
         setup = setup_of(world=world, json=False)
-        wish = WrapWish(command[1:], name, resume)
+        wish = WrapWish(program, WRAPPED.get(program, ""), command[1:], name, resume)
         if supervision is None:
             become_supervisor(setup)
         attend = loaded("outlast.cli.wrapped:attend")
         return anyio.run(attend, setup, replace(wish, supervision=supervision))
 
     guarded(body, json=False)
+
+
+def _not_wrapped(program: str) -> str:
+    able = ", ".join(f"`{one}`" for one in WRAPPED)
+    instead = f' `outlast run {program} "…"` carries a prompt out.' if program in HEADLESS else ""
+    return f"{program!r} cannot be wrapped. What can: {able}.{instead}"

@@ -9,13 +9,8 @@ from typing import Any, Final
 import anyio
 import click
 
-from outlast.adapter import Agent, Door
-from outlast.adapters.claude_code import ClaudeCode, launch
-from outlast.adapters.claude_code.places import transcript_path
-from outlast.adapters.claude_code.terminal import argv, flags_of, hearing, welcome
-from outlast.adapters.claude_code.typed import TypedClaudeCode
-from outlast.adapters.claude_code.user import link_user_files, user_home
-from outlast.adapters.claude_code.versions import installed
+from outlast.adapter import Adapter, Agent, Door
+from outlast.cli.agents import built_in
 from outlast.cli.attended import stands_still
 from outlast.cli.exits import Exit
 from outlast.cli.machine import machine_id
@@ -26,7 +21,7 @@ from outlast.cli.watching import may_end, show, sink_of
 from outlast.cli.wishes import WrapWish
 from outlast.engine.pidns import can_use_pid_namespace, pid_namespace_argv
 from outlast.engine.places import fresh_home, places_of
-from outlast.errors import NotFound, SessionExists, SessionUnknown
+from outlast.errors import BadInput, NotFound, SessionExists, SessionUnknown
 from outlast.gateway import HttpGateway, open_gateway
 from outlast.gateway.app import HOOKS, TOOLS
 from outlast.ids import check_session_id, new_id, new_token
@@ -34,40 +29,49 @@ from outlast.session import Session
 from outlast.worker import Worker, WorkerConfig, open_worker
 from outlast.workspaces.local import local
 from outlast.world import World
+from outlast.wrapping import Program, Seat, Wrapped, Wraps
 
-AGENT: Final = "claude-code-terminal"
-"""Its sessions are advanced by `outlast wrap` alone: another worker could not show them where they were begun."""
+AT_TERMINAL: Final = "-terminal"
+"""Ends the agent's name, behind the harness's. Its sessions are advanced by `outlast wrap` alone: another worker could
+not show them where they were begun."""
 SETTLE_S: Final = 10.0
 """How long the end of the program's last turn may take to be written down."""
 
 
 async def attend(setup: Setup, wish: WrapWish) -> int:
     """Wrap a program until it ends. Returns the exit code."""
-    plain = ClaudeCode()
-    for warning in plain.check():
-        click.secho(f"outlast: {warning}", fg="yellow", err=True)
-    refuse_unusable(setup.settings, os.environ, "claude-code")
     async with setup.world() as world:
-        session = await (
-            _begin(setup, world, wish, plain) if wish.resume is None else _find(setup, world, wish)
-        )
-        wrapping = _Wrapping(setup, session, wish)
-        return await wrapping.run(world, plain)
+        session = await (_begin(setup, world, wish) if wish.resume is None else _find(setup, world, wish))
+        agent = (await session.head()).agent
+        plain = built_in(agent.removesuffix(AT_TERMINAL)).adapter
+        for warning in plain.check():
+            click.secho(f"outlast: {warning}", fg="yellow", err=True)
+        refuse_unusable(setup.settings, os.environ, plain.name)
+        return await _Wrapping(setup, session, wish).run(world, agent, _able(plain))
 
 
-async def _begin(setup: Setup, world: World, wish: WrapWish, plain: ClaudeCode) -> Session:
-    flags = flags_of(wish.flags)
-    name = check_session_id(wish.name) if wish.name else f"claude-{new_id('')[1:9]}"
+def _able(plain: Adapter) -> Wraps:
+    if isinstance(plain, Wraps):
+        return plain
+    detail = f"{plain.name} cannot be wrapped: `outlast run {plain.name} …` carries prompts out."
+    raise BadInput(detail=detail)
+
+
+async def _begin(setup: Setup, world: World, wish: WrapWish) -> Session:
+    plain = built_in(wish.harness).adapter
+    settings = _able(plain).terminal_settings(wish.flags)
+    refuse_unusable(setup.settings, os.environ, plain.name)
+    name = check_session_id(wish.name) if wish.name else f"{wish.program}-{new_id('')[1:9]}"
     if wish.name is not None and await _is_there(world, name):
         raise SessionExists(session=name, difference=f"bring it back with `outlast wrap --resume {name}`")
     workspace = local(Path(), host=machine_id(setup.settings.data))
     return await Session.open(
         world,
         name,
-        agent=Agent(AGENT, plain),
+        agent=Agent(wish.harness + AT_TERMINAL, plain),
         workspace=workspace,
         home=fresh_home(setup.settings.data, name),
-        settings={**({"model": flags.model} if flags.model else {}), "terminal": list(flags.others)},
+        settings=settings,
         labels={DIRECTORY: workspace.cwd},
     )
 
@@ -84,16 +88,16 @@ async def _find(setup: Setup, world: World, wish: WrapWish) -> Session:
     if wish.resume != "newest":
         session = await Session.find(world, wish.resume or "")
         agent = (await session.head()).agent
-        if agent != AGENT:
+        if not agent.endswith(AT_TERMINAL):
             hint = f"Its agent is {agent}: `outlast run {agent} … --session {session.id}` goes on with it."
             raise NotFound(detail=f"{session.id} was not begun with `outlast wrap`. {hint}")
         return session
     place = local(Path(), host=machine_id(setup.settings.data))
     page = await world.list(labels={DIRECTORY: place.cwd}, limit=200)
     for head in page.sessions:
-        if head.agent == AGENT and head.placement == place.placement:
+        if head.agent.endswith(AT_TERMINAL) and head.placement == place.placement:
             return await Session.find(world, head.session)
-    raise NotFound(detail=f"Nothing was wrapped in {place.cwd}. `outlast wrap -- claude` begins.")
+    raise NotFound(detail=f"Nothing was wrapped in {place.cwd}. `outlast wrap -- PROGRAM` begins one.")
 
 
 class _Wrapping:
@@ -103,13 +107,9 @@ class _Wrapping:
         self._setup = setup
         self._session = session
         self._wish = wish
-        self._token = new_token()
 
-    async def run(self, world: World, plain: ClaudeCode) -> int:
+    async def run(self, world: World, agent: str, plain: Wraps) -> int:
         setup, session = self._setup, self._session
-        uuid = launch.session_uuid(world.tenant, session.id)
-        typed = TypedClaudeCode(plain, uuid, self._token, self._put)
-        agents = {AGENT: Agent(AGENT, typed)}
         config = WorkerConfig(
             data=setup.settings.data,
             machine=machine_id(setup.settings.data),
@@ -120,20 +120,29 @@ class _Wrapping:
             name=new_id("wrap"),
         )
         upstream, code = upstream_of(setup.settings, os.environ), 0
-        async with (
-            open_gateway(upstream=upstream, clock=setup.clock) as gateway,
-            open_worker(world, agents, gateway, config) as worker,
-            anyio.create_task_group() as tasks,
-        ):
-            tasks.start_soon(worker.work)
-            if not await self._through():
+        async with open_gateway(upstream=upstream, clock=setup.clock) as gateway:
+            seat = await self._seat(gateway, world.tenant)
+            typed = plain.wrap(seat)
+            async with (
+                open_worker(world, {agent: Agent(agent, typed)}, gateway, config) as worker,
+                anyio.create_task_group() as tasks,
+            ):
+                tasks.start_soon(worker.work)
+                if not await self._through():
+                    worker.hand_over()
+                    return Exit.WAITING
+                async with typed.at_terminal() as program:
+                    status = await _at_terminal(program, seat.places.cwd, typed, lambda: worker.lost)
+                code = await self._end(typed, worker, status)
                 worker.hand_over()
-                return Exit.WAITING
-            typed.opened = True
-            status = await self._program(gateway, typed, worker, uuid)
-            code = await self._end(typed, worker, status)
-            worker.hand_over()
         return code
+
+    async def _seat(self, gateway: HttpGateway, tenant: str) -> Seat:
+        state, base = await self._session.state(), gateway.base_url
+        settings: dict[str, Any] = {} if state.opened is None else dict(state.opened.settings)
+        door = Door(base, new_token(), base + HOOKS, base + TOOLS)
+        places = places_of(self._setup.settings.data, state)
+        return Seat(tenant, self._session.id, settings, places, door, self._put, os.environ)
 
     async def _put(self, text: str, input_id: str) -> None:
         await self._session.send(text, id=input_id)
@@ -153,36 +162,11 @@ class _Wrapping:
                         return False
         return True
 
-    async def _program(self, gateway: HttpGateway, typed: TypedClaudeCode, worker: Worker, uuid: str) -> int:
-        state = await self._session.state()
-        places = places_of(self._setup.settings.data, state)
-        settings: dict[str, Any] = {} if state.opened is None else dict(state.opened.settings)
-        config = places.home / launch.CONFIG
-        link_user_files(config, os.environ)
-        welcome(config, str(places.cwd), os.environ)
-        door = Door(gateway.base_url, self._token, gateway.base_url + HOOKS, gateway.base_url + TOOLS)
-        started = launch.Launch(
-            program=installed(None).program,
-            session=uuid,
-            home=places.home,
-            door=door,
-            model=str(settings.get("model", "")),
-            tools=False,
-            tool_home=user_home(os.environ),
-        )
-        async with hearing(typed, self._token) as hooks:
-            there = (places.home / transcript_path(str(places.cwd), uuid)).exists()
-            words = argv(started, hooks, settings.get("terminal") or [], resume=there)
-            if (await can_use_pid_namespace()).usable:
-                words = pid_namespace_argv(words)
-            env = launch.environment(started, os.environ, go_on=False)
-            return await _at_terminal(list(words), dict(env), places.cwd, typed, lambda: worker.lost)
-
-    async def _end(self, typed: TypedClaudeCode, worker: Worker, status: int) -> int:
+    async def _end(self, typed: Wrapped, worker: Worker, status: int) -> int:
         name = self._session.id
         come_back = f"come back with `outlast wrap --resume {name}`"
         if status != 0 or worker.lost or typed.broken.is_set():
-            click.echo(f"session {name}: Claude Code ended with status {status}; {come_back}")
+            click.echo(f"session {name}: it ended with status {status}; {come_back}")
             return Exit.DETACHED
         if typed.closed():
             with anyio.move_on_after(SETTLE_S):
@@ -192,11 +176,11 @@ class _Wrapping:
         return Exit.OK
 
 
-async def _at_terminal(
-    words: list[str], env: dict[str, str], cwd: Path, typed: TypedClaudeCode, lost: Callable[[], bool]
-) -> int:
+async def _at_terminal(program: Program, cwd: Path, typed: Wrapped, lost: Callable[[], bool]) -> int:
     """Run a program that has the terminal to itself, to its end. Returns its exit status."""
-    status = 0
+    status, words, env = 0, list(program.argv), dict(program.env)
+    if (await can_use_pid_namespace()).usable:
+        words = pid_namespace_argv(words)
     # What is pressed is the program's business; whoever ends us ends it.
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP) as signals:
         process = await anyio.open_process(words, stdin=None, stdout=None, stderr=None, env=env, cwd=cwd)

@@ -14,12 +14,15 @@ from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.driver import Driver
 from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.policies import application_tool, policy_of
+from outlast.adapters.claude_code.terminal import settings_of
+from outlast.adapters.claude_code.typed import TypedClaudeCode
 from outlast.adapters.claude_code.user import link_user_files, user_home
 from outlast.adapters.claude_code.versions import installed
 from outlast.adopting import Adopted
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
+from outlast.wrapping import Seat
 
 _SPAWNING = frozenset({"Agent", "Task"})
 
@@ -74,6 +77,14 @@ class ClaudeCode:
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; `transcript` is a file below `~/.claude/projects`."""
         return adopt(transcript, home, os.environ)
+
+    def terminal_settings(self, flags: Sequence[str]) -> Mapping[str, Any]:
+        """See `outlast.wrapping.Wraps`."""
+        return settings_of(flags)
+
+    def wrap(self, seat: Seat) -> TypedClaudeCode:
+        """See `outlast.wrapping.Wraps`."""
+        return TypedClaudeCode(self, self.program, seat)
 
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on.

@@ -16,15 +16,13 @@ from outlast.adapter import Door
 from outlast.adapters.claude_code.dialogue import SENTINEL
 from outlast.adapters.claude_code.hello import TOKEN_VARIABLE
 from outlast.ids import stable_uuid
+from outlast.wrapping import TYPED
 
 SERVER: Final = "outlast"
 """Name of our MCP server: the application's tool `refund` is `mcp__outlast__refund` to the model."""
 
 CONFIG: Final = ".claude"
 """Name below the session's home of the directory of everything that Claude Code keeps."""
-
-TYPED: Final = "typed-"
-"""Begins the id of an input that was typed into Claude Code itself; the rest is its own id of the prompt."""
 
 HOOK_TIMEOUT_S: Final = 3600
 HELLO_TIMEOUT_S: Final = 10

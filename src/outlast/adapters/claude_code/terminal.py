@@ -1,50 +1,27 @@
-"""How Claude Code is started at its user's own terminal, and what its hooks tell whoever wrapped it."""
+"""How Claude Code is started at its user's own terminal: its command line, settings and first questions."""
 
-import hmac
 import json
-import socket
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
-from outlast.adapter import TurnResult
 from outlast.adapters.claude_code import launch
 from outlast.adapters.claude_code.hello import TOKEN_VARIABLE
-from outlast.adapters.claude_code.typed import TypedClaudeCode
 from outlast.adapters.shapes import as_object
 from outlast.errors import BadInput
-from outlast.groups import task_group
-from outlast.serving import Server, read_body
 
-BODY_BYTES: Final = 64 * 1024 * 1024
-CLOSE_S: Final = 1.0
 TAKEN: Final = (
     "-c", "--continue", "-p", "--print", "-r", "--resume", "--session-id", "--fork-session", "--settings",
     "--setting-sources", "--input-format", "--output-format", "--bare", "--remote", "--teleport", "--bg", "--worktree",
     "-w", "--tmux", "--mcp-config",
 )  # fmt: skip
 """Flags that would take the program, or its session, out of our hands."""
-NOT_OPENED: Final = "outlast could not open a turn for this prompt, so it was not sent. Try again."
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """What the user gave `claude`."""
-
-    model: str
-    others: Sequence[str]
-
-
-def flags_of(words: Sequence[str]) -> Flags:
-    """Take the model out of the user's flags.
+def settings_of(words: Sequence[str]) -> Mapping[str, Any]:
+    """What a session records of the user's flags: the model, and the others as they are.
 
     Raises:
         BadInput: one of them would take the session out of our hands.
@@ -59,7 +36,7 @@ def flags_of(words: Sequence[str]) -> Flags:
             model = value or (rest.pop(0) if rest else "")
         else:
             others.append(word)
-    return Flags(model, others)
+    return {**({"model": model} if model else {}), "terminal": others}
 
 
 def argv(started: launch.Launch, hooks: str, flags: Sequence[str], *, resume: bool) -> Sequence[str]:
@@ -122,41 +99,3 @@ def _read(file: Path) -> dict[str, Any]:
         return as_object(msgspec.json.decode(file.read_bytes()))
     except (OSError, msgspec.DecodeError):
         return {}
-
-
-@asynccontextmanager
-async def hearing(typed: TypedClaudeCode, token: str) -> AsyncGenerator[str]:
-    """Hear what its hooks tell, at the URL that this gives, while the context lasts."""
-
-    async def answer(request: Request) -> Response:
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), token.encode()):
-            return JSONResponse({"decision": "block", "reason": "This is not your outlast."}, 403)
-        body = await read_body(request, BODY_BYTES)
-        said = as_object(msgspec.json.decode(body or b"{}"))
-        return JSONResponse(await _heard(typed, request.path_params["event"], said))
-
-    app = Starlette(routes=[Route("/{event}", answer, methods=["POST"])])
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = Server(app, CLOSE_S)
-        async with task_group() as tasks:
-            tasks.start_soon(server.run_until_ended, [listener])
-            try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-            finally:
-                server.end()
-
-
-async def _heard(typed: TypedClaudeCode, event: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
-    match event:
-        case "prompt":
-            if not await typed.typed(str(said.get("prompt_id", "")), str(said.get("prompt", ""))):
-                return {"decision": "block", "reason": NOT_OPENED}
-        case "stop":
-            await typed.stopped(TurnResult("done", said.get("last_assistant_message")))
-        case "failure":
-            error = said.get("error") or said.get("last_assistant_message") or "Claude Code gave up."
-            await typed.stopped(TurnResult("failed", error=str(error)))
-        case _:
-            pass
-    return {"continue": True}

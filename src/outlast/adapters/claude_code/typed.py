@@ -1,100 +1,60 @@
-"""Claude Code at its user's own terminal: the turns are begun there, and carried by the worker beside it.
+"""Claude Code at its user's own terminal: its hooks tell what is typed there, and when it has come to an end.
 
-One process lives through many turns. A prompt that is typed becomes a turn before Claude Code may ask its model
-anything: its hook (`UserPromptSubmit`) puts it into the inbox, under Claude Code's own id of it, and waits until the
-worker has claimed and opened it. The turn ends with the `Stop` hook. While no turn is open nothing goes upstream.
+A prompt is heard of by `UserPromptSubmit`, under Claude Code's own id of it; the turn ends with the `Stop` hook, unless
+something that was typed meanwhile follows.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 
-from outlast.adapter import MAIN, SIDE, Attempt, Deny, HookAsk, Let, Resolved, TurnResult
-from outlast.adapters.claude_code.adapter import ClaudeCode
+from outlast.adapter import MAIN, SIDE, Adapter, Attempt, Deny, Dialogue, HookAsk, Let, TurnResult
+from outlast.adapters.at_terminal import NOT_OPENED, AtTerminal
+from outlast.adapters.claude_code import launch, terminal
 from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.files import SessionFiles
-from outlast.adapters.claude_code.launch import TYPED
+from outlast.adapters.claude_code.places import transcript_path
 from outlast.adapters.claude_code.transcript import holds, message_ids, parse
+from outlast.adapters.claude_code.user import link_user_files, user_home
+from outlast.adapters.claude_code.versions import installed
+from outlast.adapters.hearing import hearing
 from outlast.adapters.shapes import as_list
 from outlast.errors import HarnessError
-from outlast.recovery import Abilities
-from outlast.tool import Tool
+from outlast.wrapping import Program, Seat
 
-OPEN_S: Final = 60.0
-"""How long a prompt that was typed waits for its turn to be opened."""
 WRITTEN_S: Final = 3.0
 """How long is waited for what Claude Code writes a moment after it has acted."""
 LOOK_S: Final = 0.02
 UNUSED: Final = '{"type":"api-request'
 """Begins lines of a transcript that are not mirrored."""
 
-INTERRUPTED: Final = "It was interrupted at the terminal."
-CLOSED: Final = "Claude Code was closed at the terminal."
-ELSEWHERE: Final = "The session is open at a terminal. Type the prompt there, or close it first."
-
 QUEUED: Final = '"type":"queue-operation"'
-
-Send = Callable[[str, str], Awaitable[None]]
-"""Puts a prompt into the session's inbox: its text, and its id."""
+REFUSED: Final = {"decision": "block", "reason": "This is not your outlast."}
 
 
-class TypedClaudeCode:
-    """An adapter (`outlast.adapter.Adapter`) for one session, whose turns are typed into a Claude Code.
-
-    Until `opened`, turns are carried without a terminal, as by `ClaudeCode`: those that were cut short.
+class TypedClaudeCode(AtTerminal):
+    """Claude Code at a terminal (`outlast.wrapping.Wrapped`).
 
     Args:
         plain: carries turns without a terminal.
-        session: the UUID of the session in Claude Code.
-        token: of the program at the terminal, at the gateway.
-        send: puts what is typed into the inbox.
+        program: another program than the one inside `claude-agent-sdk`.
     """
 
-    def __init__(self, plain: ClaudeCode, session: str, token: str, send: Send) -> None:
-        self._plain = plain
-        self._session = session
-        self._token = token
-        self._send = send
-        self._prompt = ""
-        """Claude Code's id of the prompt of the open turn."""
+    def __init__(self, plain: Adapter, program: Path | None, seat: Seat) -> None:
+        super().__init__(plain, seat, "Claude Code")
+        self._program = program
+        self._session = launch.session_uuid(seat.tenant, seat.session)
         self._heard: set[str] = set()
-        """Its ids of everything that was typed in the turn."""
+        """Claude Code's ids of everything that was typed in the turn."""
         self._queued = self._taken = self._begins = 0
         """What was typed while it ran, and was taken up when it last came to an end; where its transcript begins."""
-        self._so_far: TurnResult | None = None
-        """It has come to this end, and goes on with what was typed meanwhile."""
         self._tail: _Tail | None = None
-        self._begun = asyncio.Event()
-        self._end: asyncio.Future[TurnResult] | None = None
         self._one_by_one = asyncio.Lock()
-        self.opened = False
-        """The program is at the terminal."""
-        self.broken = asyncio.Event()
-        """A turn of the terminal's could not be carried on: the program there must end."""
-
-    @property
-    def name(self) -> str:
-        return self._plain.name
-
-    @property
-    def abilities(self) -> Abilities:
-        return Abilities("one")
-
-    def versions(self) -> Mapping[str, str]:
-        return self._plain.versions()
-
-    def settings(self) -> Mapping[str, Any]:
-        return self._plain.settings()
-
-    def check(self) -> list[str]:
-        return list(self._plain.check())
-
-    def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
-        return self._plain.resolve(name, arguments, tools)
 
     # what the hooks at the terminal say
 
@@ -103,25 +63,17 @@ class TypedClaudeCode:
         async with self._one_by_one:
             if await self._is_of_turn(prompt_id):
                 return True
-            self.over(self._so_far or TurnResult("failed", error=INTERRUPTED))
-            self._prompt, self._heard, self._so_far = prompt_id, {prompt_id}, None
-            self._begun, self._queued = asyncio.Event(), 0
-            try:
-                async with asyncio.timeout(OPEN_S):
-                    await self._send(text, TYPED + prompt_id)
-                    await self._begun.wait()
-            except TimeoutError:
-                return False
-        return True
+            self._heard, self._queued = {prompt_id}, 0
+            return await self.begin(prompt_id, text)
 
     async def _is_of_turn(self, prompt_id: str) -> bool:
         """Whether something was typed while the turn runs: the next request carries it, or it follows in the same turn.
 
         What follows has an id of its own, which no hook tells when it begins.
         """
-        if self._end is None or self._tail is None or self._end.done():
+        if not self.running or self._tail is None:
             return False
-        if prompt_id not in self._heard and self._so_far is not None:
+        if prompt_id not in self._heard and self.so_far is not None:
             taken = _queue((await self._tail.look())[self._begins :]).taken
             if taken > self._taken:
                 self._heard.add(prompt_id)
@@ -135,51 +87,65 @@ class TypedClaudeCode:
             return
         await tail.written(lambda lines: _queue(lines[self._begins :]).put >= self._queued)
         queue = _queue((await tail.look())[self._begins :])
-        self._so_far, self._taken = end, queue.taken
+        self.so_far, self._taken = end, queue.taken
         if not queue.waiting:
             self.over(end)
 
-    def over(self, end: TurnResult) -> bool:
-        """The turn has ended at the terminal. False if none is open."""
-        running = self._end
-        if running is None or running.done():
-            return False
-        running.set_result(end)
-        return True
+    async def _hear(self, event: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+        match event:
+            case "prompt":
+                if not await self.typed(str(said.get("prompt_id", "")), str(said.get("prompt", ""))):
+                    return {"decision": "block", "reason": NOT_OPENED}
+            case "stop":
+                await self.stopped(TurnResult("done", said.get("last_assistant_message")))
+            case "failure":
+                error = said.get("error") or said.get("last_assistant_message") or "Claude Code gave up."
+                await self.stopped(TurnResult("failed", error=str(error)))
+            case _:
+                pass
+        return {"continue": True}
 
-    def closed(self) -> bool:
-        """The program has ended, as its user wanted. False if no turn was open."""
-        return self.over(self._so_far or TurnResult("failed", error=CLOSED))
+    # what it is like at a terminal
 
-    # what the engine asks
+    @asynccontextmanager
+    async def started(self) -> AsyncGenerator[Program]:
+        """See `AtTerminal`."""
+        seat = self.seat
+        config, cwd = seat.places.home / launch.CONFIG, str(seat.places.cwd)
+        link_user_files(config, seat.environ)
+        terminal.welcome(config, cwd, seat.environ)
+        started = launch.Launch(
+            program=installed(self._program).program,
+            session=self._session,
+            home=seat.places.home,
+            door=seat.door,
+            model=str(seat.settings.get("model", "")),
+            tools=False,
+            tool_home=user_home(seat.environ),
+        )
+        async with hearing(self._hear, seat.door.token, refusal=REFUSED) as hooks:
+            there = (seat.places.home / transcript_path(cwd, self._session)).exists()
+            flags = [str(flag) for flag in seat.settings.get("terminal") or ()]
+            env = launch.environment(started, seat.environ, go_on=False)
+            yield Program(terminal.argv(started, hooks, flags, resume=there), env)
 
-    async def advance(self, attempt: Attempt) -> TurnResult:
-        """Carry a turn on: of the terminal beside it, or one that was cut short without it.
-
-        Raises:
-            HarnessError: the turn was cut off from the terminal, or Claude Code cannot be started.
-        """
-        if not self.opened:
-            return await self._plain.advance(attempt)
-        if attempt.turn.input != TYPED + self._prompt:
-            return TurnResult("failed", error=ELSEWHERE)
-        if attempt.resumed:
-            self.broken.set()
-            raise HarnessError(harness="Claude Code", reason="its turn was cut off from the terminal")
+    @asynccontextmanager
+    async def beside(self, attempt: Attempt) -> AsyncGenerator[Dialogue]:
+        """See `AtTerminal`."""
         files = SessionFiles(attempt, self._session)
         tail = _Tail(files, files.go_on())
-        dialogue = _TypedDialogue(self._session, tail)
-        async with attempt.gateway.admit(attempt, dialogue, self._token):
-            self._end, self._tail = asyncio.get_running_loop().create_future(), tail
-            self._begins = len(await tail.look())
-            try:
-                self._begun.set()
-                end = await self._end
-                last = await _last_answer(attempt)
-                await tail.written(lambda lines: not last or last in message_ids(parse(lines)))
-            finally:
-                self._end = self._tail = None
-        return end
+        self._begins = len(await tail.look())
+        self._tail = tail
+        try:
+            yield _TypedDialogue(self._session, tail)
+        finally:
+            self._tail = None
+
+    async def written(self, attempt: Attempt) -> None:
+        """See `AtTerminal`."""
+        last = await _last_answer(attempt)
+        if self._tail is not None:
+            await self._tail.written(lambda lines: not last or last in message_ids(parse(lines)))
 
 
 class _Tail:

@@ -1,0 +1,153 @@
+"""Turns that are typed into a harness's own program at a terminal, and carried by the worker beside it.
+
+One process lives through many turns. A prompt that is typed becomes a turn before the program may ask its model
+anything: what the program runs when one is typed puts it into the inbox, under the program's own id of it, and waits
+until the worker has claimed and opened it. While no turn is open nothing goes upstream.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from outlast.adapter import Adapter, Attempt, Dialogue, Resolved, TurnResult, Waiting
+from outlast.errors import HarnessError
+from outlast.recovery import Abilities
+from outlast.tool import Tool
+from outlast.wrapping import TYPED, Program, Seat
+
+OPEN_S: Final = 60.0
+"""How long a prompt that was typed waits for its turn to be opened."""
+
+INTERRUPTED: Final = "It was interrupted at the terminal."
+ELSEWHERE: Final = "The session is open at a terminal. Type the prompt there, or close it first."
+NOT_OPENED: Final = "outlast could not open a turn for this prompt, so it was not sent. Try again."
+
+
+class AtTerminal(ABC):
+    """Keeps `outlast.wrapping.Wrapped`, but for what the program of one harness is like.
+
+    Args:
+        plain: carries turns without a terminal.
+        seat: the session, and what the program reaches us by.
+        title: the harness, as people know it.
+    """
+
+    def __init__(self, plain: Adapter, seat: Seat, title: str) -> None:
+        self.plain = plain
+        self.seat = seat
+        self._title = title
+        self._prompt = ""
+        """The program's id of the prompt of the open turn."""
+        self._begun = asyncio.Event()
+        self._end: asyncio.Future[TurnResult] | None = None
+        self._opened = False
+        self.so_far: TurnResult | None = None
+        """How the open turn ends if nothing more of it comes."""
+        self.broken = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return self.plain.name
+
+    @property
+    def abilities(self) -> Abilities:
+        can = self.plain.abilities
+        # A wait would stop the program, which is its user's to stop.
+        return Abilities(can.can_rerun)
+
+    def versions(self) -> Mapping[str, str]:
+        return self.plain.versions()
+
+    def settings(self) -> Mapping[str, Any]:
+        return self.plain.settings()
+
+    def check(self) -> list[str]:
+        return list(self.plain.check())
+
+    def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
+        return self.plain.resolve(name, arguments, tools)
+
+    # what the program at the terminal tells
+
+    @property
+    def running(self) -> bool:
+        """A turn of the terminal's is under way."""
+        return self._end is not None and not self._end.done()
+
+    async def begin(self, prompt_id: str, text: str) -> bool:
+        """A prompt was typed, and the turn before it is over. Returns once its turn is open.
+
+        False if that could not be had in time.
+        """
+        self.over(self.so_far or TurnResult("failed", error=INTERRUPTED))
+        self._prompt, self._begun, self.so_far = prompt_id, asyncio.Event(), None
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await self.seat.say(text, TYPED + prompt_id)
+                await self._begun.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def over(self, end: TurnResult) -> bool:
+        """The turn has ended at the terminal. False if none is open."""
+        running = self._end
+        if running is None or running.done():
+            return False
+        running.set_result(end)
+        return True
+
+    def closed(self) -> bool:
+        """See `outlast.wrapping.Wrapped`."""
+        return self.over(
+            self.so_far or TurnResult("failed", error=f"{self._title} was closed at the terminal.")
+        )
+
+    # what the engine asks
+
+    async def advance(self, attempt: Attempt) -> TurnResult | Waiting:
+        """Carry a turn on: of the terminal beside it, or one that was cut short without it.
+
+        Raises:
+            HarnessError: the turn was cut off from the terminal, or the harness cannot be started.
+        """
+        if not self._opened:
+            return await self.plain.advance(attempt)
+        if attempt.turn.input != TYPED + self._prompt:
+            return TurnResult("failed", error=ELSEWHERE)
+        if attempt.resumed:
+            self.broken.set()
+            raise HarnessError(harness=self._title, reason="its turn was cut off from the terminal")
+        async with (
+            self.beside(attempt) as dialogue,
+            attempt.gateway.admit(attempt, dialogue, self.seat.door.token),
+        ):
+            self._end = asyncio.get_running_loop().create_future()
+            try:
+                self._begun.set()
+                end = await self._end
+                await self.written(attempt)
+            finally:
+                self._end = None
+        return end
+
+    @abstractmethod
+    def beside(self, attempt: Attempt) -> AbstractAsyncContextManager[Dialogue]:
+        """Mirror what the program writes while a turn of it is carried. Gives how it speaks."""
+
+    @abstractmethod
+    async def written(self, attempt: Attempt) -> None:
+        """Return once what the program writes of a turn that has ended is mirrored, or does not come."""
+
+    # what the command line asks
+
+    def at_terminal(self) -> AbstractAsyncContextManager[Program]:
+        """See `outlast.wrapping.Wrapped`."""
+        self._opened = True
+        return self.started()
+
+    @abstractmethod
+    def started(self) -> AbstractAsyncContextManager[Program]:
+        """What is to be started; the context hears what it tells."""
