@@ -15,6 +15,7 @@ from outlast.adapters.acp.dialogue import AcpDialogue, names_ours
 from outlast.adapters.acp.driver import Driver
 from outlast.adapters.acp.files import SessionFiles, link, write_files
 from outlast.adapters.acp.resuming import correct_results
+from outlast.adapters.program import past_proxies
 from outlast.errors import HarnessMissing
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -23,7 +24,6 @@ from outlast.tool import Tool
 SEEN: Final[Mapping[str, Policy]] = {"read": "safe", "search": "safe", "think": "safe"}
 """The protocol's kinds of tools that only look; they name the tools of an agent whose model calls go past us."""
 _KEYS: Final = ("_API_KEY", "_AUTH_TOKEN", "_BASE_URL")
-_NEAR: Final = "127.0.0.1,localhost,::1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Acp:
     def _environ(self, home: Path, door: Door) -> Mapping[str, str]:
         kept = {name: value for name, value in self._inherited().items() if not name.startswith("XDG_")}
         given = _filled({} if self.model is None else self.model.env, door)
-        return {**kept, "NO_PROXY": _NEAR, "no_proxy": _NEAR, "HOME": str(home), **self.env, **given}
+        return {**kept, **past_proxies(os.environ), "HOME": str(home), **self.env, **given}
 
 
 def _filled(texts: Mapping[str, str], door: Door) -> Mapping[str, str]:

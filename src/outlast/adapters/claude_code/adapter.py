@@ -16,8 +16,9 @@ from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.policies import application_tool, policy_of
 from outlast.adapters.claude_code.terminal import settings_of
 from outlast.adapters.claude_code.typed import TypedClaudeCode
-from outlast.adapters.claude_code.user import link_user_files, user_home
+from outlast.adapters.claude_code.user import link_user_files
 from outlast.adapters.claude_code.versions import installed
+from outlast.adapters.program import is_users_directory, tools_home
 from outlast.adopting import Adopted
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -120,7 +121,7 @@ async def carry(
     ready = await files.prepare()
     if ready.over is not None:
         return TurnResult("done", ready.over)
-    local = _in_users_directory(attempt)
+    local = is_users_directory(attempt)
     if local:
         link_user_files(attempt.places.home / launch.CONFIG, os.environ)
     offered = [f"mcp__{launch.SERVER}__{name}" for name in attempt.tools]
@@ -134,7 +135,7 @@ async def carry(
             model=model,
             flags=flags,
             tools=bool(attempt.tools),
-            tool_home=user_home(os.environ) if local else None,
+            tool_home=tools_home(attempt),
         )
         argv = launch.argv(started, resume=ready.resume)
         env = launch.environment(started, inherited, go_on=not ready.say_prompt)
@@ -149,9 +150,3 @@ def _uuid_of(attempt: Attempt) -> str:
     """The session's name in Claude Code: its own where it was adopted."""
     adopted = attempt.settings.get("session")
     return str(adopted) if adopted else launch.session_uuid(attempt.tenant, attempt.session)
-
-
-def _in_users_directory(attempt: Attempt) -> bool:
-    """Whether the session works where a person works too, with the person's own tools and settings."""
-    opened = attempt.state.opened
-    return opened is not None and opened.workspace.get("kind") == "local"

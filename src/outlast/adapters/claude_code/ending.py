@@ -4,10 +4,9 @@ from typing import Final
 
 from outlast.adapter import TurnResult, is_passing
 from outlast.adapters.claude_code.stream import Finished
+from outlast.adapters.program import REFUSED
 from outlast.errors import HarnessError, ModelCallFailed
 
-REFUSED: Final = "outlast lets nothing through"
-"""What the gateway's refusals say: the provider has no part in them."""
 NO_CREDENTIAL: Final = (
     "Claude Code has no credential and asked nobody; it says: {said}. outlast lends it one in the settings on its "
     "command line: take `--settings`, or whatever else replaces them, out of the agent's flags. The key or login "

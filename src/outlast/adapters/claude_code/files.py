@@ -20,6 +20,8 @@ from outlast.adapters.claude_code.policies import policy_of
 from outlast.adapters.claude_code.repair import Answer, Pen, Repair, Result, Steer, closed, repair
 from outlast.adapters.claude_code.results import in_messages, of_ours, of_response
 from outlast.adapters.claude_code.transcript import ToolUse, dangling, holds, materialised, parse
+from outlast.adapters.program import LOST as TOLD_OF_LOST
+from outlast.adapters.program import answered
 from outlast.adapters.shapes import as_object, as_objects
 from outlast.errors import HarnessError
 from outlast.fold import CallState, TurnState
@@ -35,11 +37,7 @@ _KEPT: Final = re.compile(r"/tool-results/([A-Za-z0-9_-][A-Za-z0-9._-]*)")
 _BASE64: Final = "#base64"
 """Ends the name, in the mirror, of a file that is no text; no name of Claude Code's own holds a `#`."""
 
-LOST: Final = Result(
-    "The result of this call was lost when its turn was cut short. It may have taken effect, in full or in part. Check "
-    "before you rely on it.",
-    is_error=True,
-)
+LOST: Final = Result(TOLD_OF_LOST, is_error=True)
 AGAIN: Final = Result(NOT_COMPLETED, is_error=True)
 
 
@@ -109,7 +107,7 @@ class SessionFiles:
         lines = files[self._path]
         answers = await self._attempt.answers()
         before = self._lost_compaction(turn, lines)
-        known = [call for call in _answered(turn, MAIN) if call.intent.call < before]
+        known = [call for call in answered(turn, MAIN) if call.intent.call < before]
         reminders = await self._reminders(turn)
         mended = repair(
             lines,
@@ -161,7 +159,7 @@ class SessionFiles:
         prompt = prompt_uuid(self._uuid, turn.input)
         begins = next((at for at, record in enumerate(records) if holds([record], prompt)), len(records))
         done = sum(record.get("subtype") == "compact_boundary" for record in records[begins:])
-        return next((call.intent.call for call in _answered(turn, COMPACTION)[done:]), sys.maxsize)
+        return next((call.intent.call for call in answered(turn, COMPACTION)[done:]), sys.maxsize)
 
     def _answer(self, message: Mapping[str, object], call: CallState, turn: TurnState) -> Answer:
         stop = message.get("stop_reason")
@@ -310,18 +308,6 @@ class SessionFiles:
 def _lost(use: ToolUse) -> Result:
     """What the model is told of a call of which neither log nor transcript knows the end."""
     return AGAIN if policy_of(use.name, use.input) == "safe" else LOST
-
-
-def _answered(turn: TurnState, lane: str) -> list[CallState]:
-    """The model calls of a lane that have an answer."""
-    return [
-        call
-        for call in turn.calls.values()
-        if call.intent.kind == "model"
-        and call.intent.lane == lane
-        and call.outcome is not None
-        and call.outcome.status == "ok"
-    ]
 
 
 def as_text(path: str, data: bytes) -> tuple[str, str]:

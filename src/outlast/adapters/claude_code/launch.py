@@ -15,6 +15,7 @@ from typing import Any, Final
 from outlast.adapter import Door
 from outlast.adapters.claude_code.dialogue import SENTINEL
 from outlast.adapters.claude_code.hello import TOKEN_VARIABLE
+from outlast.adapters.program import NEAR, past_proxies
 from outlast.ids import stable_uuid
 from outlast.wrapping import TYPED
 
@@ -55,7 +56,6 @@ _ELSEWHERE: Final = (
 FOR_A_PERSON: Final = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
 """Those of them that stay where a person is at the terminal."""
 _FOREIGN: Final = ("ANTHROPIC_", "CLAUDE", "OUTLAST_")
-_NEAR: Final = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +171,12 @@ def environment(launch: Launch, inherited: Mapping[str, str], *, go_on: bool) ->
         go_on: the turn is under way: continue it without a word. False for a new prompt.
     """
     kept = {name: value for name, value in inherited.items() if not name.startswith(_FOREIGN)}
-    near = _no_proxy(inherited)
     return {
         **kept,
         **_gateway_env(launch),
         **SWITCHES,
         TOKEN_VARIABLE: launch.door.token,
-        "NO_PROXY": near,
-        "no_proxy": near,
+        **past_proxies(inherited),
         "HOME": str(launch.tool_home or launch.home),
         **(_RESUMING if go_on else {}),
     }
@@ -192,7 +190,7 @@ _RESUMING: Final[Mapping[str, str]] = {
 
 
 def _gateway_env(launch: Launch) -> dict[str, str]:
-    near = ",".join(_NEAR)
+    near = ",".join(NEAR)
     return {
         **dict.fromkeys(_ELSEWHERE, ""),
         "CLAUDE_CONFIG_DIR": str(launch.home / CONFIG),
@@ -201,11 +199,6 @@ def _gateway_env(launch: Launch) -> dict[str, str]:
         "NO_PROXY": near,
         "no_proxy": near,
     }
-
-
-def _no_proxy(inherited: Mapping[str, str]) -> str:
-    given = inherited.get("no_proxy") or inherited.get("NO_PROXY") or ""
-    return ",".join([*(name for name in given.split(",") if name and name not in _NEAR), *_NEAR])
 
 
 def _json(value: Mapping[str, Any]) -> str:

@@ -1,10 +1,10 @@
 """What recovery may do about a call of one of Claude Code's own tools whose result was lost."""
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from outlast.adapters.claude_code.launch import SERVER
+from outlast.adapters.program import overridden
 from outlast.adapters.shell import judge
 from outlast.records.kinds import Policy
 
@@ -45,9 +45,9 @@ def policy_of(
         overrides: the user's own, by name or by a pattern of names (`mcp__github__get_*`); an exact name comes first,
             then the patterns in their order.
     """
-    overridden = _overridden(name, overrides or {})
-    if overridden is not None:
-        return overridden
+    own = overridden(name, overrides)
+    if own is not None:
+        return own
     if name == "Bash":
         return _shell_policy(arguments)
     if arguments.get("run_in_background"):  # it outlives the call, so that its result says nothing of its end
@@ -58,12 +58,6 @@ def policy_of(
 def application_tool(name: str) -> str | None:
     """The application's name for a tool that it offers through us; None for every other tool."""
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) and name != _PREFIX else None
-
-
-def _overridden(name: str, overrides: Mapping[str, Policy]) -> Policy | None:
-    if name in overrides:
-        return overrides[name]
-    return next((policy for pattern, policy in overrides.items() if fnmatchcase(name, pattern)), None)
 
 
 def _shell_policy(arguments: Mapping[str, Any]) -> Policy:

@@ -20,9 +20,10 @@ from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.places import transcript_path
 from outlast.adapters.claude_code.transcript import holds, message_ids, parse
-from outlast.adapters.claude_code.user import link_user_files, user_home
+from outlast.adapters.claude_code.user import link_user_files
 from outlast.adapters.claude_code.versions import installed
 from outlast.adapters.hearing import hearing
+from outlast.adapters.program import user_home
 from outlast.adapters.shapes import as_list
 from outlast.errors import HarnessError
 from outlast.wrapping import Program, Seat

@@ -9,13 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from outlast.adapters.program import user_home
+
 LINKED: Final = ("CLAUDE.md", "settings.json", "agents", "commands", "output-styles", "rules", "skills")
-
-
-def user_home(environ: Mapping[str, str]) -> Path | None:
-    """HOME of the user in whose name the worker runs; None where there is none."""
-    home = environ.get("HOME")
-    return Path(home) if home else None
 
 
 def link_user_files(config: Path, environ: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from outlast import programs
+from outlast.adapters.program import untested
 from outlast.errors import HarnessMissing
 
 TESTED: Final = ("2.1.332",)
@@ -27,11 +28,8 @@ class Installed:
     @property
     def warning(self) -> str | None:
         """What to tell the user of this version; None if it is a tested one."""
-        if self.version in TESTED:
-            return None
-        return (
-            f"Claude Code {self.version} has not been tested by us (tested: {', '.join(TESTED)}). Recovery leans "
-            "on switches and records that differ between versions; `outlast install claude-code` brings a tested one."
+        return untested(
+            "Claude Code", self.version, TESTED, "switches and records", "outlast install claude-code"
         )
 
 

@@ -14,8 +14,9 @@ from outlast.adapters.codex.driver import Driver
 from outlast.adapters.codex.files import SessionFiles
 from outlast.adapters.codex.places import thread_id
 from outlast.adapters.codex.policies import policy_of
-from outlast.adapters.codex.user import link_user_files, user_home
+from outlast.adapters.codex.user import link_user_files
 from outlast.adapters.codex.versions import installed
+from outlast.adapters.program import is_users_directory, tools_home
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessError
 from outlast.records.kinds import Policy
@@ -78,7 +79,7 @@ class Codex:
         ready = await files.prepare()
         if ready.over is not None:
             return TurnResult("done", ready.over)
-        local = _in_users_directory(attempt)
+        local = is_users_directory(attempt)
         dialogue = CodexDialogue(thread, list(attempt.tools), files.mirror)
         async with attempt.gateway.admit(attempt, dialogue) as door:
             started = launch.Launch(
@@ -88,7 +89,7 @@ class Codex:
                 door=door,
                 model=str(attempt.settings.get("model", "")),
                 config=as_object(attempt.settings.get("config")),
-                tool_home=user_home(os.environ) if local else None,
+                tool_home=tools_home(attempt),
                 bash=_bash(),
             )
             cwd = attempt.places.cwd
@@ -100,12 +101,6 @@ class Codex:
             async with attempt.processes.start(launch.argv(started), env=env, cwd=cwd) as process:
                 driver = Driver(attempt, files, process, dialogue, started)
                 return await driver.run(say_prompt=ready.say_prompt)
-
-
-def _in_users_directory(attempt: Attempt) -> bool:
-    """Whether the session works where a person works too, with the person's own tools and settings."""
-    opened = attempt.state.opened
-    return opened is not None and opened.workspace.get("kind") == "local"
 
 
 def _bash() -> str:

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from outlast.adapter import TurnResult, is_passing
+from outlast.adapters.program import REFUSED
 from outlast.adapters.shapes import Json, as_object, as_objects
 from outlast.errors import HarnessError, ModelCallFailed
-
-REFUSED: Final = "outlast lets nothing through"
-"""What the gateway's refusals say: the provider has no part in them."""
 
 _PASSES: Final[Mapping[str, int]] = {
     "flexUnavailable": 503,

@@ -25,16 +25,13 @@ from outlast.adapters.codex.rollout import (
     said_id,
     text_of,
 )
+from outlast.adapters.program import LOST, answered
 from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 from outlast.fold import CallState, TurnState
 from outlast.records.kinds import OutcomeStatus
 from outlast.recovery import Run
 from outlast.tool import result_text
 
-LOST: Final = (
-    "The result of this call was lost when its turn was cut short. It may have taken effect, in full or in part. Check "
-    "before you rely on it."
-)
 TYPED: Final = (
     "The program that this was to be typed into has ended, with the process that ran it, before its answer was "
     "recorded. It is not known what of it the program had read. Start it again if it is still wanted."
@@ -130,7 +127,7 @@ class SessionFiles:
         """Put what the log knows of `turn` into the rollout."""
         answers = await self._attempt.answers()
         first, before = self._around_compactions(turn, parse(lines))
-        known = [call for call in _answered(turn, MAIN) if first < call.intent.call < before]
+        known = [call for call in answered(turn, MAIN) if first < call.intent.call < before]
         outputs = await self._outputs(turn)
         current = turn is self._attempt.turn
         told = [self._answer(answers[call.intent.call], turn, call.intent.call) for call in known]
@@ -147,8 +144,8 @@ class SessionFiles:
         )
         if current:
             # Those before a compaction as well: the summary in the rollout was made from them.
-            there = [call for call in _answered(turn, MAIN) if call.intent.call < before]
-            summaries = [call for call in _answered(turn, COMPACTION) if call.intent.call <= first]
+            there = [call for call in answered(turn, MAIN) if call.intent.call < before]
+            summaries = [call for call in answered(turn, COMPACTION) if call.intent.call <= first]
             left = known[-1:] if again else []
             self._attempt.calls.delivered(
                 [call.intent.call for call in (*there, *summaries) if call not in left]
@@ -164,7 +161,7 @@ class SessionFiles:
         prompt = input_id(self._thread, turn.input)
         begins = next((at for at, record in enumerate(records) if said_id(record) == prompt), len(records))
         done = sum(record.get("type") == COMPACTED for record in records[begins:])
-        made = [call.intent.call for call in _answered(turn, COMPACTION)]
+        made = [call.intent.call for call in answered(turn, COMPACTION)]
         return (
             made[done - 1] if 0 < done <= len(made) else 0,
             made[done] if done < len(made) else sys.maxsize,
@@ -272,18 +269,6 @@ class SessionFiles:
 
     def _stamp(self) -> str:
         return stamp(self._attempt.clock.now())
-
-
-def _answered(turn: TurnState, lane: str) -> list[CallState]:
-    """The model calls of a lane that have an answer."""
-    return [
-        call
-        for call in turn.calls.values()
-        if call.intent.kind == "model"
-        and call.intent.lane == lane
-        and call.outcome is not None
-        and call.outcome.status == "ok"
-    ]
 
 
 def _read_from(path: Path, position: int) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from outlast.adapter import Door
 from outlast.adapters.codex.places import codex_home, stamp
+from outlast.adapters.program import past_proxies
 from outlast.adapters.shapes import Json, as_list, as_object
 from outlast.ids import sha256
 from outlast.tool import Tool
@@ -50,7 +51,6 @@ _OURS: Final = (
 _HIDDEN: Final = ("OUTLAST_*",)
 """What commands of the model do not find in their environment."""
 _FOREIGN: Final = ("CODEX", "OPENAI_", "OUTLAST_")
-_NEAR: Final = ("127.0.0.1", "localhost", "::1")
 _HOOKS: Final = (
     ("SessionStart", "session_start", "hello", HELLO_TIMEOUT_S),
     # A turn that goes on with a compaction asks the model for that first.
@@ -91,12 +91,9 @@ def argv(launch: Launch) -> Sequence[str]:
 def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, str]:
     """The environment of the process: the worker's own, without what is Codex's, OpenAI's or ours."""
     kept = {name: value for name, value in inherited.items() if not name.startswith(_FOREIGN)}
-    given = inherited.get("no_proxy") or inherited.get("NO_PROXY") or ""
-    near = ",".join([*(name for name in given.split(",") if name and name not in _NEAR), *_NEAR])
     return {
         **kept,
-        "NO_PROXY": near,
-        "no_proxy": near,
+        **past_proxies(inherited),
         "HOME": str(launch.tool_home or launch.home),
         "CODEX_HOME": str(launch.codex_home),
         HOOKS_URL: launch.door.hooks_url,

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from outlast import programs
+from outlast.adapters.program import untested
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessMissing
 
@@ -30,12 +31,7 @@ class Installed:
     @property
     def warning(self) -> str | None:
         """What to tell the user of this version; None if it is a tested one."""
-        if self.version in TESTED:
-            return None
-        return (
-            f"Codex {self.version} has not been tested with outlast (tested: {', '.join(TESTED)}). Recovery leans on "
-            f"its app-server and its rollouts, which differ between versions; `{INSTALL}` brings a tested one."
-        )
+        return untested("Codex", self.version, TESTED, "an app-server and rollouts", INSTALL)
 
 
 def installed(program: Path | None = None) -> Installed:

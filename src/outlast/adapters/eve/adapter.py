@@ -15,6 +15,7 @@ from outlast.adapters.eve.conversation import Conversation
 from outlast.adapters.eve.dialogue import EveDialogue
 from outlast.adapters.eve.driver import Driver
 from outlast.adapters.eve.state import EveState
+from outlast.adapters.program import past_proxies
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessError
 from outlast.records.kinds import Policy
@@ -131,6 +132,7 @@ def _environment(door: Door, inherited: Mapping[str, str]) -> Mapping[str, str]:
     node = str(programs.node(NODE).parent)
     return {
         **kept,
+        **past_proxies(inherited),
         "PATH": f"{node}:{kept.get('PATH', '')}",
         "EVE_TELEMETRY_DISABLED": "1",
         "OUTLAST_ATTEMPT_TOKEN": door.token,

@@ -10,6 +10,7 @@ import msgspec
 
 from outlast.adapter import Attempt, Process, TurnResult, is_passing
 from outlast.adapters.eve.state import EveState
+from outlast.adapters.program import REFUSED
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessError, ModelCallFailed
 
@@ -18,7 +19,6 @@ START_S: Final = 60.0
 _LISTENS: Final = re.compile(rb"https?://127\.0\.0\.1:\d+")
 _ENDS: Final = frozenset({"session.waiting", "session.failed", "session.completed"})
 _CONFLICT: Final = 409
-REFUSED: Final = "outlast lets nothing through"
 PAST_US: Final = (
     "the agent's model calls go past outlast: its model must be one of the provider that `door()` sets up"
 )

@@ -14,6 +14,7 @@ from outlast.adapters.opencode.dialogue import OpenCodeDialogue
 from outlast.adapters.opencode.driver import Driver
 from outlast.adapters.opencode.policies import SERVER, application_tool, policy_of
 from outlast.adapters.opencode.versions import installed
+from outlast.adapters.program import tools_home
 from outlast.ids import stable_uuid
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -95,7 +96,7 @@ class OpenCode:
                 password=secrets.token_urlsafe(24),
                 model=model,
                 config=settings.get("config") or {},
-                tool_home=_users_home(attempt),
+                tool_home=tools_home(attempt),
             )
             launch.lay_out(started)
             env = launch.environment(started, os.environ)
@@ -104,12 +105,3 @@ class OpenCode:
                 agent = str(settings.get("agent", ""))
                 driver = Driver(attempt, process, dialogue, ready, model=model, agent=agent)
                 return await driver.run(started.password)
-
-
-def _users_home(attempt: Attempt) -> Path | None:
-    """HOME of the user in whose name the worker runs, where the session works in the user's own directory."""
-    opened = attempt.state.opened
-    if opened is None or opened.workspace.get("kind") != "local":
-        return None
-    home = os.environ.get("HOME")
-    return Path(home) if home else None

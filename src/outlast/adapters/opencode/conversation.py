@@ -10,13 +10,11 @@ from outlast.adapters.opencode.dialogue import COMPACTION
 from outlast.adapters.opencode.events import Stored, aggregate_of, path_of, read, session_of
 from outlast.adapters.opencode.names import message_id
 from outlast.adapters.opencode.repair import Asked, Kept, kept
-from outlast.fold import CallState, TurnState
+from outlast.adapters.program import LOST as TOLD_OF_LOST
+from outlast.adapters.program import answered
+from outlast.fold import TurnState
 
-LOST: Final = ToolResult(
-    "error",
-    "The result of this call was lost when its turn was cut short. It may have taken effect, in full or in part. Check "
-    "before you rely on it.",
-)
+LOST: Final = ToolResult("error", TOLD_OF_LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ async def prepare(attempt: Attempt) -> Ready:
         await _cut(attempt, name, len(theirs), len(left))
         others[name] = left
     attempt.calls.delivered(own.answered)
-    attempt.calls.delivered([call.intent.call for call in _answered(turn, COMPACTION)[: own.summaries]])
+    attempt.calls.delivered([call.intent.call for call in answered(turn, COMPACTION)[: own.summaries]])
     return Ready(prompt, session, own, others, await _results(attempt, own))
 
 
@@ -73,25 +71,13 @@ def _is_root(events: Sequence[Stored]) -> bool:
     return bool(info) and not info.get("parentID")
 
 
-def _answered(turn: TurnState, lane: str) -> list[CallState]:
-    """The finished model calls of a lane."""
-    return [
-        call
-        for call in turn.calls.values()
-        if call.intent.kind == "model"
-        and call.intent.lane == lane
-        and call.outcome is not None
-        and call.outcome.status == "ok"
-    ]
-
-
 def _asked(turn: TurnState) -> list[Asked]:
     tools: dict[int, dict[str, str]] = defaultdict(dict)
     for call in turn.calls.values():
         if call.intent.harness_id:
             ended = "" if call.outcome is None else call.outcome.status
             tools[call.intent.asked_by][call.intent.harness_id] = ended
-    return [Asked(call.intent.call, tools[call.intent.call]) for call in _answered(turn, MAIN)]
+    return [Asked(call.intent.call, tools[call.intent.call]) for call in answered(turn, MAIN)]
 
 
 async def _results(attempt: Attempt, own: Kept) -> Mapping[str, ToolResult]:

@@ -1,14 +1,12 @@
 """What the end of a turn in OpenCode means: it is done, it has failed, or another attempt may do better."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from outlast.adapter import TurnResult, is_passing
+from outlast.adapters.program import REFUSED
 from outlast.adapters.shapes import as_object, as_objects
 from outlast.errors import HarnessError, ModelCallFailed
-
-REFUSED: Final = "outlast lets nothing through"
-"""What the gateway's refusals say: the provider has no part in them."""
 
 
 def result_of(message: Mapping[str, Any]) -> TurnResult:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from outlast.adapter import Door
 from outlast.adapters.opencode.policies import SERVER
+from outlast.adapters.program import past_proxies
 from outlast.adapters.shapes import Json, as_list, as_object
 
 PLUGIN: Final = Path(__file__).with_name("plugin.js")
@@ -51,7 +52,6 @@ _SECRET: Final = (
 INSTALLING: Final[Mapping[str, str]] = {"npm_config_fetch_retries": "0", "npm_config_fetch_timeout": "20000"}
 """For what OpenCode installs for plugins of a project before it loads them: a registry that is not there, or does not
 answer, must not hold up the turn for minutes. Of the model's commands this is no business."""
-_NEAR: Final = ("127.0.0.1", "localhost", "::1")
 _PROVIDERS: Final[Mapping[str, tuple[str, str]]] = {
     "anthropic": ("@ai-sdk/anthropic", "anthropic"),
     "openai": ("@ai-sdk/openai", "openai-responses"),
@@ -180,15 +180,13 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
         inherited: the worker's own; what is OpenCode's, a provider's or ours is left out.
     """
     kept = {name: value for name, value in inherited.items() if not name.startswith(_FOREIGN)}
-    near = _no_proxy(inherited)
     return {
         **kept,
         **SWITCHES,
         **INSTALLING,
         **{name: str(launch.kept / below) for name, below in _XDG.items()},
         "HOME": str(launch.tool_home or launch.home),
-        "NO_PROXY": near,
-        "no_proxy": near,
+        **past_proxies(inherited),
         "OPENCODE_CONFIG_CONTENT": _json(config(launch)),
         "OPENCODE_SERVER_PASSWORD": launch.password,
         "OPENCODE_SERVER_USERNAME": USER,
@@ -218,11 +216,6 @@ def lay_out(launch: Launch) -> None:
     lock = {"name": "opencode", "lockfileVersion": 3, "packages": {"": needs}}
     (config_dir / "package.json").write_text(_json(needs), encoding="utf-8")
     (config_dir / "package-lock.json").write_text(_json(lock), encoding="utf-8")
-
-
-def _no_proxy(inherited: Mapping[str, str]) -> str:
-    given = inherited.get("no_proxy") or inherited.get("NO_PROXY") or ""
-    return ",".join([*(name for name in given.split(",") if name and name not in _NEAR), *_NEAR])
 
 
 def _json(value: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from outlast import programs
+from outlast.adapters.program import untested
 from outlast.errors import HarnessMissing
 
 TESTED: Final = ("1.18.33",)
@@ -35,12 +36,7 @@ class Installed:
     @property
     def warning(self) -> str | None:
         """What to tell the user of this version; None if it is a tested one."""
-        if self.version in TESTED:
-            return None
-        return (
-            f"OpenCode {self.version} has not been tested with outlast (tested: {', '.join(TESTED)}). Recovery leans "
-            f"on its event log, which differs between versions; `{INSTALL}` brings a tested one."
-        )
+        return untested("OpenCode", self.version, TESTED, "events", INSTALL)
 
 
 def installed(program: Path | None = None) -> Installed:

@@ -15,8 +15,9 @@ from outlast.adapters.pi.dialogue import PiDialogue, Welcome
 from outlast.adapters.pi.driver import Driver
 from outlast.adapters.pi.files import SessionFile
 from outlast.adapters.pi.policies import policy_of
-from outlast.adapters.pi.user import link_user_files, user_home
+from outlast.adapters.pi.user import link_user_files
 from outlast.adapters.pi.versions import installed
+from outlast.adapters.program import is_users_directory, tools_home
 from outlast.errors import BadSettings
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -87,7 +88,7 @@ class Pi:
         shutil.rmtree(config, ignore_errors=True)
         file = SessionFile(attempt, uuid)
         ready = await file.prepare()
-        local = _in_users_directory(attempt)
+        local = is_users_directory(attempt)
         if local:
             link_user_files(config, os.environ)
         _link(home / launch.package_path(uuid), found.package)
@@ -106,7 +107,7 @@ class Pi:
                 model=str(attempt.settings.get("model", "")),
                 flags=[str(flag) for flag in attempt.settings.get("flags") or ()],
                 options=attempt.settings.get("options") or {},
-                tool_home=user_home(os.environ) if local else None,
+                tool_home=tools_home(attempt),
             )
             dialogue.config = launch.provider_config(started)
             (config / "settings.json").write_bytes(msgspec.json.encode(launch.settings(started)))
@@ -121,12 +122,6 @@ def _api(attempt: Attempt) -> str:
         reason = f"Pi speaks {', '.join(launch.APIS)}"
         raise BadSettings(name="api", value=api, reason=reason, source="the session's settings")
     return api
-
-
-def _in_users_directory(attempt: Attempt) -> bool:
-    """Whether the session works where a person works too, with the person's own tools and settings."""
-    opened = attempt.state.opened
-    return opened is not None and opened.workspace.get("kind") == "local"
 
 
 def _link(link: Path, target: Path) -> None:

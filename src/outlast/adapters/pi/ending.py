@@ -8,10 +8,9 @@ from typing import Final
 
 from outlast.adapter import TurnResult, is_passing
 from outlast.adapters.pi.stream import Answered
+from outlast.adapters.program import REFUSED
 from outlast.errors import HarnessError, ModelCallFailed
 
-REFUSED: Final = "outlast lets nothing through"
-"""What the gateway's refusals say: the provider has no part in them."""
 _STATUS: Final = re.compile(r"\b([45]\d\d)\b")
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from outlast.adapter import Door
 from outlast.adapters.pi.session import CONTINUE
+from outlast.adapters.program import past_proxies
 from outlast.ids import stable_uuid
 
 HOME: Final = ".outlast-pi"
@@ -41,7 +42,6 @@ SETTINGS: Final[Mapping[str, Any]] = {
 }
 """Settings that stand above the agent's own: the gateway owns the retries, and nothing is asked beside the turn."""
 _FOREIGN: Final = ("ANTHROPIC_", "OPENAI_", "OUTLAST_", "PI_")
-_NEAR: Final = ("127.0.0.1", "localhost", "::1")
 _CONTEXT: Final = 200_000
 _ANSWER: Final = 32_000
 
@@ -141,8 +141,6 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
         inherited: the worker's own; what is Pi's, a provider's or ours is left out.
     """
     kept = {name: value for name, value in inherited.items() if not name.startswith(_FOREIGN)}
-    given = inherited.get("no_proxy") or inherited.get("NO_PROXY") or ""
-    near = ",".join([*(name for name in given.split(",") if name and name not in _NEAR), *_NEAR])
     return {
         **kept,
         **SWITCHES,
@@ -151,8 +149,7 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
         "OUTLAST_HOOKS_URL": launch.door.hooks_url,
         "OUTLAST_TOOLS_URL": launch.door.tools_url,
         "OUTLAST_ATTEMPT_TOKEN": launch.door.token,
-        "NO_PROXY": near,
-        "no_proxy": near,
+        **past_proxies(inherited),
         "HOME": str(launch.tool_home or launch.home),
     }
 

@@ -1,9 +1,9 @@
 """What recovery may do about a call of one of Pi's own tools whose result was lost."""
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from outlast.adapters.program import overridden
 from outlast.adapters.shell import judge
 from outlast.records.kinds import Policy
 
@@ -30,16 +30,10 @@ def policy_of(
         overrides: the user's own, by name or by a pattern of names; an exact name comes first, then the patterns in
             their order.
     """
-    overridden = _overridden(name, overrides or {})
-    if overridden is not None:
-        return overridden
+    own = overridden(name, overrides)
+    if own is not None:
+        return own
     if name == "bash":
         command = arguments.get("command")
         return judge(command).policy if isinstance(command, str) else "never"
     return BUILT_IN.get(name, "never")
-
-
-def _overridden(name: str, overrides: Mapping[str, Policy]) -> Policy | None:
-    if name in overrides:
-        return overrides[name]
-    return next((policy for pattern, policy in overrides.items() if fnmatchcase(name, pattern)), None)

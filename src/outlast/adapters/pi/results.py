@@ -3,14 +3,11 @@
 from typing import Any, Final, cast
 
 from outlast.adapter import ToolResult
+from outlast.adapters.program import LOST as TOLD_OF_LOST
 from outlast.adapters.shapes import Json, as_list, as_object
 from outlast.tool import result_text
 
-LOST: Final = ToolResult(
-    "error",
-    "The result of this call was lost when its turn was cut short. It may have taken effect, in full or in part. Check "
-    "before you rely on it.",
-)
+LOST: Final = ToolResult("error", TOLD_OF_LOST)
 
 
 def result_of(content: object, *, is_error: bool) -> ToolResult:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from outlast import programs
+from outlast.adapters.program import untested
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessMissing
 
@@ -37,12 +38,7 @@ class Installed:
     @property
     def warning(self) -> str | None:
         """What to tell the user of this version; None if it is a tested one."""
-        if self.version in TESTED:
-            return None
-        return (
-            f"Pi {self.version} has not been tested with outlast (tested: {', '.join(TESTED)}). Recovery leans on "
-            "events and records that differ between versions; `outlast install pi` brings a tested one."
-        )
+        return untested("Pi", self.version, TESTED, "events and records", "outlast install pi")
 
 
 def installed(directory: Path | None = None) -> Installed:
