@@ -1,6 +1,7 @@
 """`outlast demo`, as anybody runs it: exit 0 only if every promise held, and the receipt as one object."""
 
 import json
+import os
 from collections.abc import Generator
 from typing import Any
 
@@ -55,6 +56,8 @@ def test_a_loop_outlives_three_kills_and_waits_without_a_worker(counter: Counter
     [pytest.param(name, marks=pytest.mark.harness(harness=name)) for name in PLOTS if name != "python"],
 )
 def test_a_program_outlives_three_kills(counter: Counter, harness: str) -> None:
+    # Installed programs stay where they are.
+    counter.environ["OUTLAST_HARNESS_DIR"] = os.environ["OUTLAST_HARNESS_DIR"]
     receipt = json.loads(counter.outlast("demo", "--harness", harness, "--json", limit_s=200.0).stdout)
     kept(receipt)
     assert (len(receipt["model_calls"]), len(receipt["tools"]), receipt["waits"]) == (5, 4, [])
