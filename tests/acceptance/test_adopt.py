@@ -1,14 +1,10 @@
 """`outlast adopt` with the real Claude Code: it ran alone, was killed, and goes on as a session."""
 
-import json
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -18,11 +14,10 @@ from outlast.adapters.claude_code.files import LOST
 from outlast.adapters.claude_code.results import in_messages
 from outlast.adapters.claude_code.versions import installed
 from outlast.session import Session
-from outlast.testing.adapter_contract.promises import processes_of
 from outlast.testing.adapter_contract.shop import effect_command
 from outlast.testing.adapter_contract.stage import Stage, ended, prompt, says, until
 from outlast.testing.models import Step
-from tests.acceptance.terminals import LIMIT_S
+from tests.acceptance.adopting import alone, outlast
 from tests.harnesses.claude_code import MODEL, bash
 from tests.harnesses.claude_code import stage_of as staged
 
@@ -32,7 +27,7 @@ pytestmark = [pytest.mark.harness(turns=1), pytest.mark.timeout(180)]
 
 
 @asynccontextmanager
-async def alone(stage: Stage, text: str) -> AsyncGenerator[Path]:
+async def at_work(stage: Stage, text: str) -> AsyncGenerator[Path]:
     """Claude Code as a user starts it, without outlast; killed at the end with all that it started.
 
     Yields where it keeps its transcripts.
@@ -44,43 +39,11 @@ async def alone(stage: Stage, text: str) -> AsyncGenerator[Path]:
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
     }
-    process = subprocess.Popen(  # noqa: ASYNC220 - nothing of it is waited for
-        [str(installed().program), "-p", "--model", MODEL, "--allowedTools", "Bash(*)", "--", text],
-        env=environ,
-        cwd=stage.shop,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
+    argv = [str(installed().program), "-p", "--model", MODEL, "--allowedTools", "Bash(*)", "--", text]
+    async with alone(stage, argv, environ, output=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        process.stdin.close()
         yield Path(environ["HOME"], ".claude", "projects")
-    finally:
-        for pid in {process.pid, *processes_of(stage.home("nobody"), stage.shop)}:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.wait(LIMIT_S)
-
-
-def outlast(stage: Stage, *words: str, status: int = 0) -> dict[str, Any]:
-    """The last line that a command answers."""
-    data = str(stage.data)
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "outlast.cli", *words, "--json"],
-        env={
-            **os.environ,
-            "OUTLAST_WORLD": stage.url,
-            "OUTLAST_DATA_DIR": data,
-            "ANTHROPIC_BASE_URL": stage.models.base_url,
-            "ANTHROPIC_API_KEY": "none",
-        },
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == status, f"{done.stdout}\n{done.stderr}"
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 async def test_a_conversation_that_was_killed_goes_on_as_a_session_with_its_call_in_doubt(
@@ -94,7 +57,7 @@ async def test_a_conversation_that_was_killed_goes_on_as_a_session_with_its_call
         "on": [Step(text="I look again.", tools=(bash("ls"),)), *says("It was paid once.")],
     }
     async with staged(tmp_path, script) as stage:
-        async with alone(stage, prompt("go", "Pay the bill.")) as projects:
+        async with at_work(stage, prompt("go", "Pay the bill.")) as projects:
             await until(lambda: stage.effects("s").count("paid") == 1)
             await until(lambda: any(b"sleep 600" in file.read_bytes() for file in projects.glob("*/*.jsonl")))
             (transcript,) = projects.glob("*/*.jsonl")

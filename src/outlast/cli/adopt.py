@@ -23,6 +23,7 @@ from outlast.world import World
     epilog=examples(
         "outlast adopt claude-code ~/.claude/projects/-home-me-shop/7f3c….jsonl",
         "outlast adopt claude-code 7f3c….jsonl --session pricing",
+        "outlast adopt pi ~/.pi/agent/sessions/--home-me-shop--/….jsonl",
     )
 )
 @click.argument("harness")

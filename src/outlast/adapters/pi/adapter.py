@@ -11,6 +11,7 @@ import msgspec
 
 from outlast.adapter import Attempt, Resolved, TurnResult
 from outlast.adapters.pi import launch
+from outlast.adapters.pi.adoption import Asks, adopt
 from outlast.adapters.pi.dialogue import PiDialogue, Welcome
 from outlast.adapters.pi.driver import Driver
 from outlast.adapters.pi.files import SessionFile
@@ -18,6 +19,7 @@ from outlast.adapters.pi.policies import policy_of
 from outlast.adapters.pi.user import link_user_files
 from outlast.adapters.pi.versions import installed
 from outlast.adapters.program import is_users_directory, tools_home
+from outlast.adopting import Adopted
 from outlast.errors import BadSettings
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -75,6 +77,10 @@ class Pi:
             return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         return Resolved(name, "harness", policy_of(name, arguments, self.policies))
 
+    def adopt(self, transcript: Path, home: Path) -> Adopted:
+        """See `outlast.adopting.Adopts`; nothing in the file depends on `home`."""
+        return adopt(transcript, Asks(self.api, self.model))
+
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on.
 
@@ -83,7 +89,7 @@ class Pi:
         """
         found, home = installed(self.program), attempt.places.home
         api = _api(attempt)
-        uuid = launch.session_uuid(attempt.tenant, attempt.session)
+        uuid = _name_of(attempt)
         config = home / launch.config_path(uuid)
         shutil.rmtree(config, ignore_errors=True)
         file = SessionFile(attempt, uuid)
@@ -114,6 +120,12 @@ class Pi:
             argv, env = launch.argv(started), launch.environment(started, os.environ)
             async with attempt.processes.start(argv, env=env, cwd=attempt.places.cwd) as process:
                 return await Driver(attempt, file, process, dialogue).run(say_prompt=ready.say_prompt)
+
+
+def _name_of(attempt: Attempt) -> str:
+    """The session's name in Pi: its own where it was adopted."""
+    adopted = attempt.settings.get("session")
+    return str(adopted) if adopted else launch.session_uuid(attempt.tenant, attempt.session)
 
 
 def _api(attempt: Attempt) -> str:

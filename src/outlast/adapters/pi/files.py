@@ -8,7 +8,8 @@ from pathlib import Path
 from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.pi import session
 from outlast.adapters.pi.launch import session_path
-from outlast.adapters.pi.results import LOST, as_told
+from outlast.adapters.pi.policies import policy_of
+from outlast.adapters.pi.results import AGAIN, LOST, as_told
 from outlast.adapters.shapes import Json
 from outlast.fold import CallState, TurnState
 from outlast.ids import stable_uuid
@@ -99,18 +100,18 @@ class SessionFile:
         if cut is not None and begun is not None:
             await self._replace(session.unsaid(entries, begun, len(cut.steers)))
         for call in session.dangling(self._entries()):
-            told = as_told(await self._end_of(call.id, cut))
+            told = as_told(await self._end_of(call, cut))
             await self._append(session.say_result(self._entries(), call, told, self._pen()))
         await self._append(session.begin_turn(self._entries(), self._attempt.turn.input, self._pen()))
 
-    async def _end_of(self, harness_id: str, cut: TurnState | None) -> ToolResult:
-        """How a call of the turn before this one ended."""
+    async def _end_of(self, lost: session.Dangling, cut: TurnState | None) -> ToolResult:
+        """How a call of the turn before this one ended, or of what Pi did before the log began."""
         for call in cut.calls.values() if cut is not None else ():
             # Of a call of OpenAI's Responses, Pi's id is two: the call's, a bar, the item's.
-            own = harness_id == call.intent.harness_id or harness_id.startswith(f"{call.intent.harness_id}|")
+            own = lost.id == call.intent.harness_id or lost.id.startswith(f"{call.intent.harness_id}|")
             if own and call.intent.harness_id and call.outcome is not None:
                 return await self._attempt.outcome(call.intent.call)
-        return LOST
+        return AGAIN if policy_of(lost.name, lost.arguments) == "safe" else LOST
 
     def _entries(self) -> Sequence[Json]:
         return session.parse(self._lines)

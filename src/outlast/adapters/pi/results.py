@@ -5,9 +5,11 @@ from typing import Any, Final, cast
 from outlast.adapter import ToolResult
 from outlast.adapters.program import LOST as TOLD_OF_LOST
 from outlast.adapters.shapes import Json, as_list, as_object
+from outlast.recovery import NOT_COMPLETED
 from outlast.tool import result_text
 
 LOST: Final = ToolResult("error", TOLD_OF_LOST)
+AGAIN: Final = ToolResult("error", NOT_COMPLETED)
 
 
 def result_of(content: object, *, is_error: bool) -> ToolResult:

@@ -23,6 +23,10 @@ CONTINUE: Final = "outlast.continue"
 """Type of the message with which Pi is made to go on, and name of the command for it; no request holds it."""
 VERSION: Final = 3
 _FAILED: Final = frozenset({"error", "aborted"})
+_OF_A_TURN: Final = frozenset({None, "assistant", "toolResult", "system"})
+"""Roles of messages behind which Pi can still be given the result of a call; a prompt, say, is none."""
+_SAYING: Final = frozenset({"branch_summary", "compaction", "custom_message"})
+"""Entries that are no messages, and that the model is told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class Dangling:
 
     id: str
     name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,8 @@ class _Reading:
     last: int = -1
     """Where the last answer stands."""
     failed: bool = False
-    missing: dict[str, str] = field(default_factory=dict[str, str])
-    """Calls of the last answer without a result: id to name."""
+    missing: dict[str, Dangling] = field(default_factory=dict[str, Dangling])
+    """Calls of the last answer without a result, by id."""
 
 
 def parse(lines: Sequence[str]) -> list[Json]:
@@ -121,7 +126,7 @@ def fit(entries: Sequence[Json], begins: int, steers: int) -> int:
     """
     read = _Reading()
     for at in range(begins + 1, len(entries)):
-        _take(read, at, _message(entries[at]))
+        _take(read, at, message_of(entries[at]))
     behind = entries[read.last + 1 :]
     compacted = any(entry.get("type") == "compaction" for entry in behind)
     if read.last < 0 or (compacted and not read.failed and not read.missing):
@@ -133,7 +138,7 @@ def unsaid(entries: Sequence[Json], begins: int, steers: int) -> int:
     """How many entries to keep of a turn that was cut short: all but what the user said and no request has carried."""
     users = 0
     for at in range(begins + 1, len(entries)):
-        if _message(entries[at]).get("role") == "user":
+        if message_of(entries[at]).get("role") == "user":
             if users > steers:
                 return at
             users += 1
@@ -144,18 +149,33 @@ def found(entries: Sequence[Json], begins: int) -> Turn:
     """What of the turn that begins there is in the file."""
     read = _Reading()
     for at in range(begins + 1, len(entries)):
-        message = _message(entries[at])
+        message = message_of(entries[at])
         read.users += message.get("role") == "user"
         _take(read, at, message)
     return Turn(read.users > 0, read.answers, max(0, read.users - 1))
 
 
+def branch(entries: Sequence[Json]) -> list[Json]:
+    """The entries that lead to the last one, where Pi goes on: of what was left by going back, nothing."""
+    by_id = {entry.get("id"): entry for entry in entries[1:]}
+    found: list[Json] = []
+    at: Json | None = entries[-1] if len(entries) > 1 else None
+    while at is not None:
+        found.append(at)
+        by_id.pop(at.get("id"), None)  # no entry leads to itself
+        at = by_id.get(at.get("parentId"))
+    return found[::-1]
+
+
 def dangling(entries: Sequence[Json]) -> Sequence[Dangling]:
-    """The calls of the last answer that have no result."""
+    """The calls of the last answer that have no result, if nothing has been said since."""
     read = _Reading()
-    for at, entry in enumerate(entries):
-        _take(read, at, _message(entry))
-    return [Dangling(call, name) for call, name in read.missing.items()]
+    for at, entry in enumerate(branch(entries)):
+        message = message_of(entry)
+        _take(read, at, message)
+        if message.get("role") not in _OF_A_TURN or entry.get("type") in _SAYING:
+            read.missing = {}
+    return list(read.missing.values())
 
 
 def say_result(entries: Sequence[Json], call: Dangling, told: Mapping[str, Any], pen: Pen) -> str:
@@ -205,15 +225,18 @@ def _take(read: _Reading, at: int, message: Json) -> None:
             pass
 
 
-def _calls(message: Json) -> dict[str, str]:
+def _calls(message: Json) -> dict[str, Dangling]:
+    calls = [block for block in as_objects(message.get("content")) if block.get("type") == "toolCall"]
     return {
-        str(block.get("id")): str(block.get("name"))
-        for block in as_objects(message.get("content"))
-        if block.get("type") == "toolCall"
+        str(call.get("id")): Dangling(
+            str(call.get("id")), str(call.get("name")), as_object(call.get("arguments"))
+        )
+        for call in calls
     }
 
 
-def _message(entry: Json) -> Json:
+def message_of(entry: Json) -> Json:
+    """The message that an entry is; empty if it is none."""
     return as_object(entry.get("message")) if entry.get("type") == "message" else {}
 
 
