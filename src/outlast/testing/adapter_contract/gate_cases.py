@@ -3,7 +3,10 @@
 from dataclasses import replace
 from typing import Final
 
+import anyio
+
 from outlast.gateway import Limits
+from outlast.session import Turn
 from outlast.testing.adapter_contract.case import Case, Ground, Run
 from outlast.testing.adapter_contract.shop import effect_command
 from outlast.testing.adapter_contract.spoiled import BadHooks, Fault, HookServer, Spoiled
@@ -25,7 +28,7 @@ def _hook(fault: Fault) -> Run:
             turn = await stage.send(prompt("go"))
             async with stage.worker(limits=Limits(hello_s=HELLO_S)):
                 if fault == "hang":
-                    await until(lambda: "before" in server.asked)
+                    await _until_it_asks(server, turn)
                     await turn.cancel()
                 else:
                     await seen(turn, lambda event: event.kind in {"turn.settled", "turn.parked"})
@@ -37,6 +40,19 @@ def _hook(fault: Fault) -> Run:
             await stage.kept(lost_answers=1)
 
     return run
+
+
+async def _until_it_asks(server: HookServer, turn: Turn) -> None:
+    """Return when the harness asks; where it never does, when its turn has ended."""
+
+    async def over() -> None:
+        await turn.result()
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(over)
+        await until(lambda: "before" in server.asked)
+        tasks.cancel_scope.cancel()
 
 
 CASES: Final[tuple[Case, ...]] = (
