@@ -1,10 +1,13 @@
 """What model calls cost at list price. Replaceable: subscriptions, clouds and contracts have prices of their own.
 
+What a provider reports itself goes before the table.
+
 Figures: the pricing pages of the providers' APIs, Anthropic's as of November 2026, OpenAI's as of October 2026, in US
 dollars per million tokens, standard tier, short prompts. Batches, fast modes, server-side tools, and longer prompts at
 another rate are not in it.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,7 +98,7 @@ def anthropic_usage(said: Mapping[str, Any], price: Price | None) -> Usage:
     read, output = _count(said, "cache_read_input_tokens"), _count(said, "output_tokens")
     fresh, written = _count(said, "input_tokens"), _count(said, "cache_creation_input_tokens")
     long = _count(_inner(said, "cache_creation"), "ephemeral_1h_input_tokens")
-    return _priced(Usage(fresh, output, read, written), price, kept_long=long)
+    return _priced(said, Usage(fresh, output, read, written), price, kept_long=long)
 
 
 def openai_usage(said: Mapping[str, Any], price: Price | None) -> Usage:
@@ -107,10 +110,14 @@ def openai_usage(said: Mapping[str, Any], price: Price | None) -> Usage:
     details = _inner(said, f"{given}_tokens_details")
     read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
     fresh = max(0, _count(said, f"{given}_tokens") - read - written)
-    return _priced(Usage(fresh, _count(said, f"{made}_tokens"), read, written), price)
+    return _priced(said, Usage(fresh, _count(said, f"{made}_tokens"), read, written), price)
 
 
-def _priced(usage: Usage, price: Price | None, *, kept_long: int = 0) -> Usage:
+def _priced(said: Mapping[str, Any], usage: Usage, price: Price | None, *, kept_long: int = 0) -> Usage:
+    """What the call cost: by the provider's own word where it gives one, in US dollars as OpenRouter does."""
+    told = said.get("cost")
+    if isinstance(told, int | float) and not isinstance(told, bool) and math.isfinite(told) and told >= 0:
+        return usage + Usage(cost_usd=float(told))
     if price is None:
         return usage
     short = max(0, usage.cache_write_tokens - kept_long)

@@ -78,6 +78,32 @@ def test_usage_tells_what_was_cached_and_what_it_costs() -> None:
     assert usage.cost_usd == pytest.approx((8 * 5 + 4 * 0.5 + 5 * 30) / 1e6)
 
 
+@pytest.mark.parametrize(
+    ("told", "cost_usd"),
+    [(0.25, 0.25), (0, 0.0), (True, None), ("1", None), (-1, None), ({"total": 1}, None)],
+)
+def test_what_a_provider_says_that_a_call_has_cost_goes_before_the_list_price(
+    told: object, cost_usd: float | None
+) -> None:
+    told_so = b'data: {"choices":[],"usage":%b}\n\n' % msgspec.json.encode(
+        {"prompt_tokens": 10, "completion_tokens": 1, "cost": told}
+    )
+    _, answer = heard([*SAYS, chunk(finish="stop"), told_so, DONE])
+    usage = DIALECT.usage(answer, "gpt-5.5")
+    assert usage is not None
+    assert usage.cost_usd == pytest.approx((10 * 5 + 30) / 1e6 if cost_usd is None else cost_usd)
+
+
+def test_an_empty_reason_to_end_in_every_chunk_ends_nothing() -> None:
+    said, answer = heard(
+        [chunk({"content": text}, finish="") for text in "ab"] + [chunk(finish="stop"), DONE]
+    )
+    assert [one.flow for one in said] == ["pass", "pass", "hold", "end"]
+    assert answer["choices"][0]["message"]["content"] == "ab"
+    with pytest.raises(Malformed):
+        heard([chunk({"content": "a"}, finish=""), DONE])
+
+
 @pytest.mark.parametrize("finish", ["length", "content_filter", "stop"])
 def test_why_an_answer_ends_is_served_again(finish: str) -> None:
     _, answer = heard([*SAYS, chunk(finish=finish), DONE])
@@ -179,6 +205,7 @@ def test_an_error_in_the_midst_says_what_it_is(frame: bytes, text: str) -> None:
         [chunk({"function_call": {"name": "f"}})],
         [chunk(call(0, "", "", "{}")), chunk(finish="tool_calls"), DONE],
         [chunk(call(0, "a", "f")), chunk(call(0, "b", "f"))],
+        [chunk(call(0, "a", "f")), chunk(call(0, "a", "g"))],
         [chunk(call(0, "a", "f")), chunk(call(1, "a", "f")), chunk(finish="tool_calls"), DONE],
     ],
 )
@@ -267,7 +294,14 @@ def test_the_log_puts_its_result_where_the_harness_says_otherwise_and_touches_no
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"messages":3}', b'{"model":"m","messages":[],"functions":[{"name":"f"}]}']
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"messages":3}',
+        b'{"model":"m","messages":[],"functions":[{"name":"f"}]}',
+        b'{"model":"m","messages":[],"n":2,"tools":[{"type":"function","function":{"name":"f"}}]}',
+    ],
 )
 def test_what_is_no_request_is_refused(body: bytes) -> None:
     with pytest.raises(NotARequest):

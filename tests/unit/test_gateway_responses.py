@@ -276,7 +276,14 @@ def test_the_log_puts_its_result_where_the_harness_says_otherwise_and_touches_no
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"input": 3}', b'{"model":"m","input":"x","background":true}']
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"input": 3}',
+        b'{"model":"m","input":"x","background":true}',
+        b'{"model":"m","input":"x","conversation":"conv_1"}',
+    ],
 )
 def test_what_is_no_request_is_refused(body: bytes) -> None:
     with pytest.raises(NotARequest):

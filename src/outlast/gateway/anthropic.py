@@ -9,6 +9,7 @@ from outlast.adapter import ToolAsk, ToolResult
 from outlast.gateway import anthropic_answers as answers
 from outlast.gateway import anthropic_requests as requests
 from outlast.gateway.dialect import AnswerReader, Understood
+from outlast.gateway.readings import is_reading
 from outlast.prices import LIST_PRICES, Price
 from outlast.records import Usage
 
@@ -40,7 +41,7 @@ class AnthropicMessages:
         return method == "POST" and path == _CALL
 
     def may_pass(self, method: str, path: str) -> bool:
-        return method in {"GET", "HEAD"} or (method == "POST" and path == _COUNT)
+        return is_reading(method, path) or (method == "POST" and path == _COUNT)
 
     def read(self, body: bytes) -> dict[str, Any]:
         return requests.read_request(body)

@@ -97,6 +97,11 @@ class _App:
             await http.whole_json(400, _no_path())
             return
         door = guest.door
+        if http.wants_socket:
+            # A harness that would rather speak over a WebSocket speaks HTTP at once when it hears this.
+            whole = error(door.dialect, 426, "WebSockets are not served here: ask over HTTP.")
+            await http.whole(whole.status, whole.body, (*LAST, ("upgrade", "HTTP/1.1")))
+            return
         with door.place(self._limits.requests) as free:
             if free:
                 await self._let_in(http, guest, hook)
@@ -126,7 +131,18 @@ class _App:
         elif door.dialect.may_pass(http.method, http.path):
             await self._passage.answer(http, door)
         else:
-            await _reply(http, door, 404, f"outlast lets no {http.method} {http.path} through.")
+            await _reply(http, door, 404, self._why_not(http, door.dialect))
+
+    def _why_not(self, http: Http, spoken: Dialect) -> str:
+        """What a harness is told of a request that does not go through."""
+        asked = f"outlast lets no {http.method} {http.path} through"
+        other = [dialect.name for dialect in self._dialects if dialect.is_call(http.method, http.path)]
+        if other:
+            return f"{asked}: this attempt's model is asked in the dialect {spoken.name!r}, not {other[0]!r}."
+        return (
+            f"{asked}: only model requests, which are written down, the counting of tokens and the list of models go "
+            "to the provider. Whatever else it offers wants a key of your own."
+        )
 
 
 class HttpGateway:

@@ -86,7 +86,7 @@ class Dialect(Protocol):
         ...
 
     def may_pass(self, method: str, path: str) -> bool:
-        """Whether this may go upstream without being a call: it makes no model answer."""
+        """Whether this may go upstream without being a call: it makes no model answer, nor gives one that is there."""
         ...
 
     def read(self, body: bytes) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from outlast.gateway.doors import OpenDoor
 from outlast.gateway.feed import Feed, Whole
 from outlast.gateway.limits import Limits
 from outlast.gateway.line import Line
-from outlast.gateway.refusals import error, refused
+from outlast.gateway.refusals import error, redirected, refused
 from outlast.gateway.sse import Cutter, Frame, Malformed
 from outlast.gateway.target import Asked, Asker, NoCredential, NotOffered, Upstream
 from outlast.gateway.target import Heard as Response
@@ -153,6 +153,10 @@ class Exchange:
 
     async def _declined(self, response: Response) -> _CameToNothing:
         """The provider's error, to be passed on as it is: the harness decides whether to ask again."""
+        if place := response.leads_elsewhere:
+            return _CameToNothing(
+                f"HTTP {response.status}", redirected(self._dialect, response.status, place)
+            )
         body = await _limited(response, _ERROR_BYTES)
         headers = response.headers
         if not body:

@@ -13,7 +13,7 @@ from outlast.adapter import Deny, HookAsk, Let
 from outlast.errors import AttemptLost, TurnStopped
 from outlast.gateway.doors import NOT_OPEN, OpenDoor
 from outlast.gateway.limits import Limits
-from outlast.gateway.wire import JSON, LAST, BodyTooLarge, ClientGone, Http
+from outlast.gateway.wire import JSON, LAST, BodyRefused, ClientGone, Http
 from outlast.logs import logger
 
 log = logger("outlast.gateway")
@@ -53,8 +53,8 @@ class Hooks:
             )
             body = await http.body(limit, within_s)
             decision = await self._decide(door, event, body)
-        except BodyTooLarge:
-            decision = generic_deny(NOT_OPEN if door is None else "The hook sent more than is taken.")
+        except BodyRefused as refusal:
+            decision = generic_deny(NOT_OPEN if door is None else str(refusal))
         except ClientGone:
             return
         try:

@@ -17,7 +17,7 @@ from outlast.gateway.limits import Limits
 from outlast.gateway.line import Line
 from outlast.gateway.refusals import error, refused
 from outlast.gateway.target import Upstream
-from outlast.gateway.wire import BodyTooLarge, ClientGone, Http
+from outlast.gateway.wire import BodyRefused, ClientGone, Http
 from outlast.logs import logger
 
 _BLANK: Final = " \t\r"
@@ -109,10 +109,9 @@ class Journal:
 
     async def _body(self, http: Http, door: OpenDoor) -> bytes:
         try:
-            return await http.body(self._limits.request_bytes, self._limits.body_s)
-        except BodyTooLarge:
-            text = f"The request is larger than {self._limits.request_bytes:,} bytes."
-            raise _Answered(error(door.dialect, 413, text)) from None
+            return await http.asked(self._limits.request_bytes, self._limits.body_s)
+        except BodyRefused as refusal:
+            raise _Answered(error(door.dialect, refusal.status, str(refusal))) from None
 
 
 async def _end(http: Http, whole: Whole) -> None:

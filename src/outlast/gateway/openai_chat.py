@@ -8,6 +8,7 @@ from outlast.gateway import openai_chat_answers as answers
 from outlast.gateway import openai_chat_requests as requests
 from outlast.gateway.dialect import AnswerReader, Understood
 from outlast.gateway.openai_errors import REFUSED_STATUS, error_body, refusal_body
+from outlast.gateway.readings import is_reading
 from outlast.prices import OPENAI_PRICES, Price
 from outlast.records import Usage
 
@@ -28,7 +29,7 @@ class OpenAIChat:
         return method == "POST" and path in _CALLS
 
     def may_pass(self, method: str, path: str) -> bool:
-        return method in {"GET", "HEAD"}
+        return is_reading(method, path)
 
     def read(self, body: bytes) -> dict[str, Any]:
         return requests.read_request(body)

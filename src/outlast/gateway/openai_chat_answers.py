@@ -60,9 +60,9 @@ class _Choice:
         self.about.update({key: choice[key] for key in choice if key not in _INSIDE})
         self.odd = self.odd or bool(choice.get("logprobs"))
         reason = choice.get("finish_reason")
-        if reason is not None:
+        if reason:  # some proxies say an empty one in every chunk
             self.finish = str(reason)
-        return bool(calls) or reason is not None
+        return bool(calls) or bool(reason)
 
     def _add(self, key: str, value: object) -> None:
         if isinstance(value, list):

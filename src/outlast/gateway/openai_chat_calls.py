@@ -43,6 +43,8 @@ class CallReader:
                 inner.setdefault(name, "")
             elif value and not inner.get(name):
                 inner[name] = value
+            elif value and value != inner[name]:
+                _malformed(f"a tool call says its {name} twice, and otherwise")  # some clients join the two
 
     def _place(self, piece: dict[str, Any]) -> int:
         index = piece.get("index")

@@ -26,6 +26,7 @@ class _Shape(msgspec.Struct):
     messages: list[dict[str, Any]]
     model: str
     stream: bool | None = None
+    n: int | None = None
     tools: list[dict[str, Any]] | None = None
     functions: list[dict[str, Any]] | None = None
 
@@ -43,6 +44,9 @@ def read_request(body: bytes) -> dict[str, Any]:
         raise NotARequest(str(error)) from None
     if known.functions:
         reason = "calls of `functions` have no id by which they could be told apart; offer them as `tools`"
+        raise NotARequest(reason)
+    if known.tools and (known.n or 1) > 1:
+        reason = "of several answers (`n`) nobody says which one is gone by, and each may ask for tools"
         raise NotARequest(reason)
     return request
 

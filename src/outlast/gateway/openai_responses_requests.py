@@ -63,6 +63,12 @@ def read_request(body: bytes) -> dict[str, Any]:
     if request.get("background") is True:
         reason = "an answer in the background (`background`) would come where nobody writes it down"
         raise NotARequest(reason)
+    if request.get("conversation") is not None:
+        reason = (
+            "a conversation that the provider keeps (`conversation`) would hold twice what is asked again after a "
+            "crash; send the items themselves, or `previous_response_id`"
+        )
+        raise NotARequest(reason)
     return request
 
 

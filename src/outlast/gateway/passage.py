@@ -8,9 +8,9 @@ from outlast.gateway.doors import OpenDoor
 from outlast.gateway.feed import Whole
 from outlast.gateway.limits import Limits
 from outlast.gateway.line import Line
-from outlast.gateway.refusals import error, refused
+from outlast.gateway.refusals import error, redirected, refused
 from outlast.gateway.target import Asked, Asker, NoCredential, NotOffered, Upstream
-from outlast.gateway.wire import BodyTooLarge, ClientGone, Http
+from outlast.gateway.wire import BodyRefused, ClientGone, Http
 
 _ANSWER_BYTES: Final = 16 * 1024 * 1024
 
@@ -26,12 +26,10 @@ class Passage:
     async def answer(self, http: Http, door: OpenDoor) -> None:
         """Pass one request on, and its answer back."""
         try:
-            body = await http.body(self._limits.request_bytes, self._limits.body_s)
+            body = await http.asked(self._limits.request_bytes, self._limits.body_s)
             whole = await self._ask(http, door, body)
-        except BodyTooLarge:
-            whole = error(
-                door.dialect, 413, f"The request is larger than {self._limits.request_bytes:,} bytes."
-            )
+        except BodyRefused as refusal:
+            whole = error(door.dialect, refusal.status, str(refusal))
         except NoCredential as missing:
             whole = refused(door.dialect, str(missing))
         except NotOffered as nothing:
@@ -54,6 +52,8 @@ class Passage:
         target = await self._upstream.target(Asker(door.dialect.name, attempt.tenant, attempt.session))
         asked = Asked(http.method, http.target, http.pairs, body or None)
         async with self._line.ask(target, asked) as response:
+            if place := response.leads_elsewhere:
+                return redirected(door.dialect, response.status, place)
             answer = bytearray()
             async for chunk in response.chunks():
                 answer += chunk

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _BLANK_LINE: Final = re.compile(rb"\r?\n\r?\n")
+_BYTE_ORDER: Final = b"\xef\xbb\xbf"
 _LONE_CR: Final = re.compile(rb"\r(?!\n)")
 
 
@@ -38,6 +39,7 @@ class Cutter:
         self._limit = limit
         self._rest = bytearray()
         self._seen = 0
+        self._first = True
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that `chunk` completes.
@@ -51,8 +53,8 @@ class Cutter:
         start = 0
         # A blank line may have begun up to three bytes before the new ones.
         for blank in _BLANK_LINE.finditer(rest, max(0, self._seen - 3)):
-            frames.append(_frame(bytes(rest[start : blank.end()])))
-            start = blank.end()
+            frames.append(_frame(bytes(rest[start : blank.end()]), first=self._first))
+            start, self._first = blank.end(), False
         del rest[:start]
         self._seen = len(rest)
         if len(rest) > self._limit:
@@ -61,12 +63,13 @@ class Cutter:
         return frames
 
 
-def _frame(raw: bytes) -> Frame:
+def _frame(raw: bytes, *, first: bool) -> Frame:
     if b"\r" in raw and _LONE_CR.search(raw):
         reason = "a line of the event stream ends in a lone CR"
         raise Malformed(reason)
     event, data = "", list[bytes]()
-    for line in raw.splitlines():
+    # A client leaves out the mark of a byte order at the very beginning, and goes by what is behind it.
+    for line in (raw.removeprefix(_BYTE_ORDER) if first else raw).splitlines():
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":

@@ -12,6 +12,7 @@ from outlast.gateway.wire import Header
 _NOT_PASSED: Final = frozenset(
     {
         "accept-encoding",
+        "alt-svc",
         "authorization",
         "connection",
         "content-encoding",
@@ -58,8 +59,8 @@ class Asked:
     method: str
     path: str
     """And query."""
-    headers: list[Header]
-    body: bytes | None
+    headers: list[Header] = field(repr=False)
+    body: bytes | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ class Sent:
 
     method: str
     url: str
-    headers: list[Header]
-    body: bytes | None
+    headers: list[Header] = field(repr=False)
+    body: bytes | None = field(repr=False)
 
 
 class Heard:
@@ -85,6 +86,20 @@ class Heard:
     @property
     def is_success(self) -> bool:
         return self._response.is_success
+
+    @property
+    def leads_elsewhere(self) -> str:
+        """Where it sends the asker instead: scheme and host, or some words where it does not say; else empty.
+
+        A harness that followed would ask there by itself, past the log and with its token.
+        """
+        if not self._response.is_redirect and self.status not in range(300, 400):
+            return ""
+        try:
+            found = self._response.url.join(self._response.headers.get("location", ""))
+        except httpx.InvalidURL:
+            return "another address"
+        return f"{found.scheme}://{found.netloc.decode('ascii').rpartition('@')[2]}"
 
     @property
     def kind(self) -> str:

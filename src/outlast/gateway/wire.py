@@ -4,6 +4,7 @@ What ASGI lacks is here: dropping the connection, and seeing at once that it is 
 """
 
 import asyncio
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -17,6 +18,7 @@ from outlast.serving import TRANSPORT, hang_up, until_gone
 JSON: Final = (("content-type", "application/json"),)
 LAST: Final = (("connection", "close"), *JSON)
 """Of an answer behind which the connection is closed."""
+_TAKEN_AT_MOST: Final = 1024 * 1024 * 1024
 STREAM: Final = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
 
 Header = tuple[str, str]
@@ -26,8 +28,33 @@ class ClientGone(Exception):
     """The harness has closed its connection, or takes nothing any more."""
 
 
-class BodyTooLarge(Exception):
+class BodyRefused(Exception):
+    """A body that is not taken; the text says why."""
+
+    status = 400
+    """How HTTP puts it."""
+
+
+class BodyTooLarge(BodyRefused):
     """A body over the limit."""
+
+    status = 413
+
+    def __init__(self, limit: int, *, came: bool = False) -> None:
+        super().__init__(f"The request is larger than {limit:,} bytes.")
+        self.came = came
+        """Nothing more of it will come."""
+
+
+class Packed(BodyRefused):
+    """A body that is compressed in a way that is not unpacked here."""
+
+    status = 415
+
+    def __init__(self, coding: str) -> None:
+        super().__init__(
+            f"A body compressed as {coding[:40]!r} is not read here: send it as it is, or as gzip."
+        )
 
 
 class Http:
@@ -65,6 +92,11 @@ class Http:
         return token.strip() if scheme.lower() == "bearer" else ""
 
     @property
+    def wants_socket(self) -> bool:
+        """Whether it is the beginning of a WebSocket."""
+        return self.headers.get("upgrade", "").strip().lower() == "websocket"
+
+    @property
     def connection(self) -> asyncio.Transport | None:
         return self._transport
 
@@ -80,15 +112,16 @@ class Http:
         """Read the body.
 
         Raises:
-            BodyTooLarge: it is over `limit` bytes.
+            BodyTooLarge: it is over `limit` bytes, also when unpacked.
+            Packed: it is compressed, and not as gzip.
             ClientGone: it did not come whole within `within_s`.
         """
         if int(self.headers.get("content-length") or 0) > limit:
-            raise BodyTooLarge
+            raise BodyTooLarge(limit)
         body = bytearray()
         with anyio.move_on_after(within_s):
             await self._pieces(limit, body.extend)
-            return bytes(body)
+            return _unpacked(bytes(body), self.headers.get("content-encoding", ""), limit)
         await self.drop()
         raise ClientGone
 
@@ -100,6 +133,21 @@ class Http:
         with suppress(BodyTooLarge, ClientGone), anyio.move_on_after(within_s):
             if int(self.headers.get("content-length") or 0) <= limit:
                 await self._pieces(limit, lambda _: None)
+
+    async def asked(self, limit: int, within_s: float) -> bytes:
+        """The body of a request of somebody who is let in: of one that is too large he hears when he has sent it.
+
+        Raises:
+            BodyRefused, ClientGone: as `body` does.
+        """
+        try:
+            return await self.body(limit, within_s)
+        except BodyTooLarge as large:
+            if (
+                not large.came and "expect" not in self.headers
+            ):  # else he asks first, and is told before he sends it
+                await self.discard(_TAKEN_AT_MOST, within_s)
+            raise
 
     async def until_gone(self) -> None:
         """Wait until the connection is closed; only after `body`."""
@@ -137,10 +185,10 @@ class Http:
                 raise ClientGone
             piece: bytes = message.get("body", b"")
             size += len(piece)
-            if size > limit:
-                raise BodyTooLarge
-            take(piece)
             more = message.get("more_body", False)
+            if size > limit:
+                raise BodyTooLarge(limit, came=not more)
+            take(piece)
 
     async def _put(self, message: dict[str, Any]) -> None:
         if self.gone:
@@ -154,3 +202,22 @@ class Http:
             if self._transport is not None:
                 self._transport.abort()  # a close would wait for what the client does not take
             raise ClientGone
+
+
+def _unpacked(body: bytes, coding: str, limit: int) -> bytes:
+    """A body as its sender meant it (RFC 9110, section 8.4.1)."""
+    coding = coding.strip().lower()
+    if coding in {"", "identity"}:
+        return body
+    if coding not in {"gzip", "x-gzip"}:
+        raise Packed(coding)
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        plain = unpacker.decompress(body, limit + 1)
+    except zlib.error:
+        raise Packed(coding) from None
+    if len(plain) > limit:
+        raise BodyTooLarge(limit, came=True)
+    if not unpacker.eof or unpacker.unused_data:
+        raise Packed(coding)
+    return plain
