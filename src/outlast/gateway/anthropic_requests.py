@@ -3,6 +3,7 @@
 Format: "Messages" in Anthropic's API reference.
 """
 
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -12,6 +13,8 @@ from outlast.adapter import ToolResult
 from outlast.codec import canonical
 from outlast.gateway.dialect import NotARequest, Understood
 from outlast.ids import digest
+from outlast.model import ImagePart, TextPart
+from outlast.parts import find_parts
 from outlast.tool import result_text
 
 Block = dict[str, Any]
@@ -115,6 +118,9 @@ def _with_asides(content: str | list[Block], asides: Sequence[str]) -> str | lis
 
 
 def _content_of(value: object) -> str | list[Block]:
+    parts = find_parts(value)
+    if parts is not None:
+        return [_shown(part) for part in parts]
     blocks = _dicts(value)
     if (
         blocks
@@ -123,6 +129,15 @@ def _content_of(value: object) -> str | list[Block]:
     ):
         return list(blocks)
     return result_text(value)
+
+
+def _shown(part: TextPart | ImagePart) -> Block:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    if part.url:
+        return {"type": "image", "source": {"type": "url", "url": part.url}}
+    data = b64encode(part.data).decode()
+    return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": data}}
 
 
 def _marked_like(old: object, new: str | list[Block]) -> str | list[Block]:

@@ -11,7 +11,7 @@ import msgspec
 from outlast.adapter import ToolResult
 from outlast.codec import canonical
 from outlast.gateway.dialect import NotARequest, Understood
-from outlast.gateway.openai_tools import told
+from outlast.gateway.openai_tools import is_worded, told
 from outlast.ids import digest
 
 Message = dict[str, Any]
@@ -20,6 +20,10 @@ Message = dict[str, Any]
 _NOT_COMPARED: Final = frozenset(
     {"messages", "metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "user"}
 )
+
+_TEXT: Final = frozenset({"text"})
+_BLOCKS: Final = _TEXT | {"image_url"}
+"""What a result may be made of; many servers take a text only."""
 
 
 class _Shape(msgspec.Struct):
@@ -66,10 +70,12 @@ def _mend_message(message: Message, result_of: Callable[[str], ToolResult | None
     known = result_of(_call_id(message))
     if known is None:
         return message
-    text = told(known.value)
-    if _trimmed(text) == _trimmed(message.get("content")):
+    said, worded = _trimmed(message.get("content")), is_worded(known.value, _BLOCKS)
+    if worded and _trimmed(known.value) == said:
         return message
-    return {**message, "content": text}
+    only_texts = is_worded(known.value, _TEXT)
+    content = known.value if worded and not only_texts else told(known.value)
+    return message if _trimmed(content) == said else {**message, "content": content}
 
 
 def understand(request: Mapping[str, Any]) -> Understood:

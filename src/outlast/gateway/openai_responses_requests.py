@@ -12,8 +12,10 @@ import msgspec
 from outlast.adapter import ToolResult
 from outlast.codec import canonical
 from outlast.gateway.dialect import NotARequest, Understood
-from outlast.gateway.openai_tools import told
+from outlast.gateway.openai_tools import image_url, is_worded, told
 from outlast.ids import digest
+from outlast.model import ImagePart
+from outlast.parts import find_parts
 
 Item = dict[str, Any]
 
@@ -39,6 +41,8 @@ _NOT_SAID: Final = frozenset(
     {"item_reference", "additional_tools", "mcp_approval_response", "compaction_trigger"}
 )
 _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
+_BLOCKS: Final = frozenset({"input_text", "input_image", "input_file", "encrypted_content"})
+"""What an output may be made of."""
 
 
 class _Shape(msgspec.Struct):
@@ -90,10 +94,25 @@ def _mend_item(item: Item, result_of: Callable[[str], ToolResult | None]) -> Ite
     known = result_of(_call_id(item))
     if known is None:
         return item
-    text = told(known.value)
-    if _plain_output(item.get("output")) == _plain_output(text):
+    output = _worded(known.value)
+    if _plain_output(item.get("output")) == _plain_output(output):
         return item
-    return {**item, "output": text}
+    return {**item, "output": output}
+
+
+def _worded(value: object) -> object:
+    """A result of the log as an output: its own blocks as they are, images as such, all else as a text."""
+    if is_worded(value, _BLOCKS):
+        return value
+    parts = find_parts(value)
+    if parts is None:
+        return told(value)
+    return [
+        {"type": "input_image", "image_url": image_url(part)}
+        if isinstance(part, ImagePart)
+        else {"type": "input_text", "text": part.text}
+        for part in parts
+    ]
 
 
 def understand(request: Mapping[str, Any]) -> Understood:

@@ -1,15 +1,19 @@
 """Tool calls as OpenAI's APIs put them: arguments as a text, which need not be JSON, since a model has written it."""
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import msgspec
 
 from outlast.adapter import ToolAsk
+from outlast.model import ImagePart, TextPart
+from outlast.parts import find_parts
 from outlast.tool import result_text
 
 UNREAD: Final = "arguments"
 """Under this name stand arguments that are no JSON object, as the model wrote them."""
+_UNSEEN: Final = "(an image, which cannot be shown here)"
 INPUT: Final = "input"
 """Under this name stands the text that a tool of free input is given."""
 
@@ -36,6 +40,9 @@ def custom_ask(harness_id: str, name: str, text: object) -> ToolAsk:
 
 def told(value: object) -> str:
     """A result of the log as these APIs give it to a model, which have no place for blocks of other dialects."""
+    parts = find_parts(value)
+    if parts is not None:
+        return "\n".join(part.text if isinstance(part, TextPart) else _UNSEEN for part in parts)
     if not isinstance(value, list):
         return result_text(value)
     blocks = cast("list[object]", value)
@@ -43,3 +50,15 @@ def told(value: object) -> str:
     if texts and len(texts) == len(blocks) and all(isinstance(text, str) for text in texts):
         return "\n".join(cast("list[str]", texts))
     return result_text(blocks)
+
+
+def is_worded(value: object, kinds: frozenset[str]) -> bool:
+    """Whether a result is a list of blocks of these types: as a request of this API has had it already."""
+    blocks = cast("list[object]", value) if isinstance(value, list) else []
+    types = [cast("dict[str, Any]", block).get("type") for block in blocks if isinstance(block, dict)]
+    return bool(types) and len(types) == len(blocks) and kinds.issuperset(types)
+
+
+def image_url(part: ImagePart) -> str:
+    """An image of the log as an address that holds it."""
+    return part.url or f"data:{part.media_type};base64,{b64encode(part.data).decode()}"

@@ -5,6 +5,7 @@ from typing import Final
 
 from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.acp.talk import last_text, results_in
+from outlast.parts import find_parts
 from outlast.tool import result_text
 
 CUT_SHORT: Final = (
@@ -59,5 +60,6 @@ async def correct_results(attempt: Attempt) -> None:
         known = worded.get(intent.harness_id)
         if known is None:
             result = await attempt.outcome(intent.call)
-            known = ToolResult(result.status, result_text(result.value))
+            shown = find_parts(result.value) if intent.runs_in == "worker" else None
+            known = ToolResult(result.status, shown or result_text(result.value))
         attempt.calls.correct(intent.harness_id, known)
