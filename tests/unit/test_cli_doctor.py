@@ -101,3 +101,16 @@ def test_an_agent_of_an_application_is_told_with_how_durable_it_is(
     assert (gone.state, none.state) == ("missing", "missing")
     assert "put 'no-such-agent' on the worker's PATH" in gone.hint
     assert "not an outlast.Agent" in none.hint
+
+
+def test_whatever_could_ask_no_model_here_is_told_so(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (machine / "agents_without_a_model.py").write_text(AGENTS)
+    monkeypatch.chdir(machine)
+    monkeypatch.setattr(sys, "path", [str(machine), *sys.path])
+    put_codex(programs.lock_of("codex").version)
+    harnesses = {one.what: one for one in harness_findings(lambda adapter: f"Set {adapter.name}'s key.")}
+    assert (harnesses["codex"].state, harnesses["codex"].hint) == ("warning", "Set codex's key.")
+    assert harnesses["pi"].state == "absent"
+    (through,) = agent_findings(["agents_without_a_model:through"], lambda _: "Set the key.")
+    assert (through.state, through.hint) == ("missing", "Set the key.")
+    assert through.detail.endswith("but it has no model")

@@ -5,6 +5,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from outlast.adapter import Adapter
+from outlast.adapters.acp import Acp, ModelDoor
+from outlast.adapters.claude_code import ClaudeCode
+from outlast.adapters.claude_code.sdk import ClaudeAgentSDK
+from outlast.adapters.codex import Codex
+from outlast.adapters.eve import Eve
+from outlast.adapters.opencode import OpenCode
+from outlast.adapters.pi import Pi
+from outlast.adapters.scripted import Scripted
 from outlast.cli.providers import choose, refuse_unusable, upstream_of
 from outlast.errors import BadInput, BadSettings
 from outlast.gateway import Asker, NoCredential, Target
@@ -87,41 +96,98 @@ async def test_codex_own_key_is_used_and_its_chatgpt_login_is_not(tmp_path: Path
     with pytest.raises(NoCredential, match="ChatGPT login"):
         await target(environ, "openai-responses")
     with pytest.raises(BadInput, match="OPENAI_API_KEY"):
-        refuse_unusable(Settings(), environ, "codex")
+        refuse_unusable(Settings(), environ, Codex(), {})
+
+
+ACP = Acp(["mine"], model=ModelDoor("openai-chat"))
 
 
 @pytest.mark.parametrize(
-    ("agent", "environ", "says"),
+    ("adapter", "chosen", "environ", "says"),
     [
-        ("claude-code", {}, "ANTHROPIC_API_KEY"),
-        ("codex", {}, "OPENAI_API_KEY"),
-        ("codex", {"ANTHROPIC_API_KEY": "k"}, "OPENAI_API_KEY"),
-        ("codex", {**BEDROCK, "AWS_REGION": "eu-west-1"}, "Anthropic's dialect only"),
-        ("claude-code", BEDROCK, "AWS_REGION"),
-        ("claude-code", VERTEX, "ANTHROPIC_VERTEX_PROJECT_ID"),
-        ("claude-code", {"CLAUDE_CODE_OAUTH_TOKEN": "t", "ANTHROPIC_BASE_URL": "http://x"}, "subscription"),
+        (ClaudeCode(), {}, {}, "ANTHROPIC_API_KEY"),
+        (Codex(), {}, {}, "OPENAI_API_KEY"),
+        (Codex(), {}, {"ANTHROPIC_API_KEY": "k"}, "OPENAI_API_KEY"),
+        (Codex(), {}, {**BEDROCK, "AWS_REGION": "eu-west-1"}, "Anthropic's dialect only"),
+        (ClaudeCode(), {}, BEDROCK, "AWS_REGION"),
+        (ClaudeCode(), {}, VERTEX, "ANTHROPIC_VERTEX_PROJECT_ID"),
+        (
+            ClaudeCode(),
+            {},
+            {"CLAUDE_CODE_OAUTH_TOKEN": "t", "ANTHROPIC_BASE_URL": "http://x"},
+            "subscription",
+        ),
+        (ClaudeAgentSDK(), {}, {"OPENAI_API_KEY": "k"}, "ANTHROPIC_API_KEY"),
+        (OpenCode(), {}, {"OPENAI_API_KEY": "k"}, "ANTHROPIC_API_KEY"),
+        (
+            OpenCode(),
+            {"model": "openai/gpt-5"},
+            {"ANTHROPIC_API_KEY": "k"},
+            "openai-responses: Set OPENAI_API_KEY",
+        ),
+        (OpenCode(), {"model": "openai-compatible/x"}, {"ANTHROPIC_API_KEY": "k"}, "openai-chat"),
+        (Pi(), {"api": "anthropic-messages"}, {"OPENAI_API_KEY": "k"}, "ANTHROPIC_API_KEY"),
+        (Pi(), {"api": "openai-responses"}, {"ANTHROPIC_API_KEY": "k"}, "OPENAI_API_KEY"),
+        (Pi(), {"api": "openai-completions"}, {"OPENAI_API_KEY": "k"}, "name one"),
+        (Pi(), {"api": "smoke-signals"}, {"OPENAI_API_KEY": "k"}, "Pi speaks"),
+        (Eve(), {}, {"ANTHROPIC_API_KEY": "k"}, "OPENAI_API_KEY"),
+        (ACP, {}, {"ANTHROPIC_API_KEY": "k"}, "OPENAI_API_KEY"),
+        (Acp(["mine"], model=ModelDoor("klingon")), {}, {"ANTHROPIC_API_KEY": "k"}, "'klingon'"),
     ],
 )
 def test_what_could_only_fail_is_refused_before_the_first_prompt(
-    agent: str, environ: dict[str, str], says: str, tmp_path: Path
+    adapter: Adapter, chosen: dict[str, str], environ: dict[str, str], says: str, tmp_path: Path
 ) -> None:
     with pytest.raises(BadInput, match=says):
-        refuse_unusable(Settings(), {"HOME": str(tmp_path), **environ}, agent)
+        refuse_unusable(Settings(), {"HOME": str(tmp_path), **environ}, adapter, chosen)
 
 
 @pytest.mark.parametrize(
-    ("agent", "environ"),
+    ("adapter", "chosen", "environ"),
     [
-        ("claude-code", {"ANTHROPIC_API_KEY": "k"}),
-        ("claude-code", {**BEDROCK, "AWS_REGION": "eu-west-1"}),
-        ("claude-code", {**VERTEX, "ANTHROPIC_VERTEX_PROJECT_ID": "p"}),
-        ("codex", {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}),
-        ("opencode", {}),
-        ("scripted", {}),
+        (ClaudeCode(), {}, {"ANTHROPIC_API_KEY": "k"}),
+        (ClaudeCode(), {}, {**BEDROCK, "AWS_REGION": "eu-west-1"}),
+        (ClaudeCode(), {}, {**VERTEX, "ANTHROPIC_VERTEX_PROJECT_ID": "p"}),
+        (Codex(), {}, {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}),
+        (OpenCode(), {"model": "openai/gpt-5"}, {"OPENAI_API_KEY": "k"}),
+        (Pi(), {"api": "openai-completions", "model": "m"}, {"OPENAI_API_KEY": "k"}),
+        (ACP, {}, {"OPENAI_API_KEY": "k"}),
+        (Acp(["mine"]), {}, {}),
+        (Scripted(), {}, {}),
     ],
 )
-def test_what_may_work_is_let_begin(agent: str, environ: dict[str, str], tmp_path: Path) -> None:
-    refuse_unusable(Settings(), {"HOME": str(tmp_path), **environ}, agent)
+def test_what_may_work_is_let_begin(
+    adapter: Adapter, chosen: dict[str, str], environ: dict[str, str], tmp_path: Path
+) -> None:
+    refuse_unusable(Settings(), {"HOME": str(tmp_path), **environ}, adapter, chosen)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "environ", "says"),
+    [
+        ("anthropic", {"ANTHROPIC_BASE_URL": "proxy.example"}, "ANTHROPIC_BASE_URL is no address"),
+        ("anthropic", {"ANTHROPIC_BASE_URL": "ftp://proxy.example"}, "http:// or https://"),
+        ("openai-chat", {"OPENAI_BASE_URL": "https://x.example/openai?api-version=1"}, "query"),
+        ("openai-chat", {"OPENAI_BASE_URL": "https://me:secret@x.example/v1"}, "password"),
+        ("anthropic", {"ANTHROPIC_API_KEY": "sk-\n-secret"}, "ANTHROPIC_API_KEY holds"),
+        ("openai-responses", {"OPENAI_API_KEY": "sk-…secret"}, "OPENAI_API_KEY holds"),
+        ("anthropic", {**BEDROCK, "AWS_REGION": "x", "ANTHROPIC_BEDROCK_BASE_URL": "x"}, "BEDROCK_BASE_URL"),
+    ],
+)
+async def test_what_no_request_could_be_sent_with_is_said_and_not_shown(
+    dialect: str, environ: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    chosen = choose(Settings(), {"HOME": str(tmp_path), **environ}, dialect)
+    assert says in chosen.fault
+    assert "secret" not in f"{chosen.fault}{chosen.told}{chosen!r}"
+    with pytest.raises(NoCredential, match=r"Set|Let|Leave"):
+        await chosen.upstream.target(Asker(dialect, "default", "s"))
+
+
+async def test_space_around_a_key_is_no_part_of_it(tmp_path: Path) -> None:
+    chosen = choose(Settings(), {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": " sk-key\n"}, "anthropic")
+    target = await chosen.upstream.target(Asker("anthropic", "default", "s"))
+    assert target.headers["x-api-key"] == "sk-key"
 
 
 def test_no_secret_is_told(tmp_path: Path) -> None:

@@ -6,15 +6,17 @@ import shutil
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 import apsw
 import click
 
+from outlast.adapter import Adapter
 from outlast.cli.exits import Exit
 from outlast.cli.harnesses import Finding, State, agent_findings, harness_findings
 from outlast.cli.options import Setup, examples, perform, shared
-from outlast.cli.providers import OPENAI_DIALECTS, choose
+from outlast.cli.providers import OPENAI_DIALECTS, choose, fault_of
 from outlast.engine.pidns import can_use_pid_namespace
 from outlast.engine.processes import start_supervised
 from outlast.errors import OutlastError
@@ -56,9 +58,10 @@ async def _findings(setup: Setup, agents: Sequence[str]) -> AsyncGenerator[Findi
     yield _disk(setup)
     yield await _supervisor(setup)
     yield await _pid_namespace()
-    for finding in harness_findings():
+    fault = partial(_fault, setup)
+    for finding in harness_findings(fault):
         yield finding
-    for finding in agent_findings(agents):
+    for finding in agent_findings(agents, fault):
         yield finding
     yield _provider("anthropic models", setup, "anthropic")
     yield _provider("openai models", setup, OPENAI_DIALECTS[0])
@@ -133,6 +136,11 @@ def _disk(setup: Setup) -> Finding:
     return Finding(
         "disk", state, f"{free:.1f} GiB free at {setup.settings.data}", "" if free > 1 else "Free some space."
     )
+
+
+def _fault(setup: Setup, adapter: Adapter) -> str:
+    """Why a new session of `adapter` would have no model here."""
+    return fault_of(setup.settings, os.environ, adapter, adapter.settings())
 
 
 def _provider(what: str, setup: Setup, dialect: str) -> Finding:

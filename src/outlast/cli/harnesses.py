@@ -1,7 +1,7 @@
 """What `outlast doctor` says of harnesses: where each is installed, in which version, whether that was tested."""
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -10,6 +10,8 @@ from outlast.adapter import Adapter
 from outlast.cli.agents import built_in, built_in_names, of_application
 from outlast.errors import HarnessMissing, OutlastError
 
+Fault: TypeAlias = Callable[[Adapter], str]
+"""Why an adapter could ask no model here, and what to do; empty if nothing speaks against it."""
 State = Literal["ok", "absent", "warning", "missing"]
 
 
@@ -22,27 +24,34 @@ class Finding(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-def harness_findings() -> Iterator[Finding]:
+def _none(_: Adapter) -> str:
+    return ""
+
+
+def harness_findings(fault: Fault = _none) -> Iterator[Finding]:
     """A finding for each harness that has an adapter, then one about the Node.js that some of them run on."""
     names = built_in_names()
-    yield from map(_harness, names)
+    yield from (_harness(name, fault) for name in names)
     yield _node(names)
 
 
-def agent_findings(references: Sequence[str]) -> Iterator[Finding]:
+def agent_findings(references: Sequence[str], fault: Fault = _none) -> Iterator[Finding]:
     """A finding for each agent of an application, by `module:object`: whether it can run here, and how durably."""
-    yield from map(_agent, references)
+    yield from (_agent(reference, fault) for reference in references)
 
 
-def _agent(reference: str) -> Finding:
+def _agent(reference: str, fault: Fault) -> Finding:
     try:
         adapter = of_application(reference).adapter
         warnings = adapter.check()
         told = _told(adapter)
+        modelless = fault(adapter)
     except HarnessMissing as error:
         return Finding(reference, "missing", "its program is not here", str(error))
     except OutlastError as error:
         return Finding(reference, "missing", "cannot run here", str(error))
+    if modelless:
+        return Finding(reference, "missing", f"{told}, but it has no model", modelless)
     return Finding(reference, "warning" if warnings else "ok", told, " ".join(warnings))
 
 
@@ -53,17 +62,19 @@ def _told(adapter: Adapter) -> str:
     return ", ".join([*versions, *([f"durable {durable}"] if durable else [])])
 
 
-def _harness(name: str) -> Finding:
+def _harness(name: str, fault: Fault) -> Finding:
     try:
         adapter = built_in(name).adapter
         warnings = adapter.check()
+        modelless = fault(adapter)
         versions = ", ".join(f"{what} {number}" for what, number in adapter.versions().items())
     except HarnessMissing as error:
         return Finding(name, "absent", "not installed", str(error))
     except OutlastError as error:
         return Finding(name, "warning", "cannot run here", str(error))
-    if warnings:
-        return Finding(name, "warning", f"{versions}{_place(name)}", " ".join(warnings))
+    if warnings or modelless:
+        hint = " ".join([*warnings, *([modelless] if modelless else [])])
+        return Finding(name, "warning", f"{versions}{_place(name)}", hint)
     return Finding(name, "ok", f"{versions}, tested{_place(name)}" if _place(name) else versions)
 
 

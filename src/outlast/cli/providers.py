@@ -1,26 +1,33 @@
 """Chooses where model requests go and with which credential, from the environment, for each dialect."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import msgspec
 
+from outlast.adapter import Adapter
 from outlast.cli.lazy import loaded
 from outlast.errors import BadInput, BadSettings
 from outlast.gateway.target import Upstream
 from outlast.gateway.tenant_keys import OPENAI_DIALECTS, TenantKeys, read_tenant_keys
 from outlast.gateway.upstream import ApiKey, Bearer, ByDialect, Login, Open, OpenAIKey, Subscription, Unusable
 from outlast.settings import ANTHROPIC, OPENAI, Settings
+from outlast.speaking import Speaks
 
 NO_CREDENTIAL: Final = "no credential"
 DIALECTS: Final = ("anthropic", *OPENAI_DIALECTS)
-SPEAKS: Final[Mapping[str, Sequence[str]]] = {"claude-code": ("anthropic",), "codex": ("openai-responses",)}
-"""The harnesses that speak one dialect only; the others can be set up for each."""
-
 _BEDROCK: Final = "CLAUDE_CODE_USE_BEDROCK"
 _VERTEX: Final = "CLAUDE_CODE_USE_VERTEX"
+_SECRETS: Final = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "AWS_BEARER_TOKEN_BEDROCK",
+)
+_OPENAI_SECRETS: Final = ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 _SET: Final = frozenset({"1", "true", "yes", "on"})
 
 
@@ -52,19 +59,45 @@ def choose(settings: Settings, environ: Mapping[str, str], dialect: str) -> Choi
     """
     if settings.keys_file:
         return _of_tenant(settings, dialect)
+    environ = _readable(environ)
+    if fault := _misnamed(settings, environ, dialect):
+        return Choice(Unusable(fault), "nowhere", fault)
     chosen = (_openai if dialect in OPENAI_DIALECTS else _anthropic)(settings, environ)
     return Choice(Unusable(chosen.fault), chosen.told, chosen.fault) if chosen.fault else chosen
 
 
-def refuse_unusable(settings: Settings, environ: Mapping[str, str], agent: str) -> None:
+def refuse_unusable(
+    settings: Settings, environ: Mapping[str, str], adapter: Adapter, chosen: Mapping[str, Any]
+) -> None:
     """Let nobody begin a turn whose first model request could only fail.
 
+    Args:
+        chosen: the session's settings.
+
     Raises:
-        BadInput: the harness `agent` speaks one dialect, and the provider that is set for it cannot work.
+        BadInput: the harness asks its model in a dialect whose provider cannot work.
     """
-    faults = [choose(settings, environ, dialect).fault for dialect in SPEAKS.get(agent, ())]
-    if faults and all(faults):
-        raise BadInput(detail=f"{agent} has no model provider here. {faults[0]}")
+    fault = fault_of(settings, environ, adapter, chosen)
+    if fault:
+        raise BadInput(detail=f"{adapter.name} has no model provider here. {fault}")
+
+
+def fault_of(
+    settings: Settings, environ: Mapping[str, str], adapter: Adapter, chosen: Mapping[str, Any]
+) -> str:
+    """Why a session of `adapter` with the settings `chosen` could ask no model, and what to do; else empty."""
+    if not isinstance(adapter, Speaks):
+        return ""
+    try:
+        dialect = adapter.dialect(chosen)
+    except BadSettings as error:
+        return str(error)
+    if not dialect:
+        return ""
+    if dialect not in DIALECTS:
+        return f"It speaks {dialect!r}; the gateway speaks {', '.join(DIALECTS)}."
+    fault = choose(settings, environ, dialect).fault
+    return f"It asks its model in the dialect {dialect}: {fault}" if fault else ""
 
 
 def _of_tenant(settings: Settings, dialect: str) -> Choice:
@@ -163,6 +196,50 @@ def _openai(settings: Settings, environ: Mapping[str, str]) -> Choice:
         # OpenAI documents this login for Codex's own requests to ChatGPT, not for another program to pass on.
         fault = f"The ChatGPT login in {file} is for Codex alone and is not used. {fault}"
     return Choice(OpenAIKey("", base_url), f"{base_url} with {NO_CREDENTIAL}", fault)
+
+
+def _readable(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables without the space around them, which a file or a shell leaves behind."""
+    return {name: value.strip() for name, value in environ.items()}
+
+
+def _misnamed(settings: Settings, environ: Mapping[str, str], dialect: str) -> str:
+    """What is wrong with what stands in the variables and settings that name a provider and its credential."""
+    for name in _OPENAI_SECRETS if dialect in OPENAI_DIALECTS else _SECRETS:
+        if not environ.get(name, "").isprintable() or not environ.get(name, "").isascii():
+            return f"{name} holds what no header can hold. Set it anew."
+    name, address = _address_of(settings, environ, dialect)
+    fault = _misaddressed(address)
+    return f"{name} {fault}" if fault else ""
+
+
+def _address_of(settings: Settings, environ: Mapping[str, str], dialect: str) -> tuple[str, str]:
+    """What says where requests of a dialect go, and what it says; empty of what has an address of its own."""
+    if dialect in OPENAI_DIALECTS:
+        name, set_here, default = "OPENAI_BASE_URL", settings.openai_base_url, OPENAI
+    elif _is_set(environ, _BEDROCK):
+        name, set_here, default = "ANTHROPIC_BEDROCK_BASE_URL", "", ""
+    elif _is_set(environ, _VERTEX):
+        name, set_here, default = "ANTHROPIC_VERTEX_BASE_URL", "", ""
+    else:
+        name, set_here, default = "ANTHROPIC_BASE_URL", settings.anthropic_base_url, ANTHROPIC
+    return (f"OUTLAST_{name}", set_here) if set_here != default else (name, environ.get(name, ""))
+
+
+def _misaddressed(address: str) -> str:
+    if not address:
+        return ""
+    try:
+        url = httpx.URL(address)
+    except httpx.InvalidURL:
+        return "is no address. Set it to one that begins with http:// or https://."
+    if url.scheme not in {"http", "https"} or not url.host:
+        return "is no address of a server. Let it begin with http:// or https://."
+    if url.userinfo:
+        return "holds a name or a password, which everybody would be shown. Set the key by its own variable."
+    if url.query or url.fragment:
+        return "ends in a query, behind which no path can stand. Leave that out."
+    return ""
 
 
 def _loaded(target: str) -> Any:

@@ -76,9 +76,7 @@ def run(
         found = agent_of(agent)
         for warning in found.adapter.check():
             click.secho(f"outlast: {warning}", fg="yellow", err=True)
-        if not detach:
-            refuse_unusable(setup.settings, os.environ, found.adapter.name)
-        wish = Wish(found, name, None if prompt is None else given(prompt), cwd, model, priority)
+        wish = Wish(found, name, None if prompt is None else given(prompt), cwd, model, priority, not detach)
         async with setup.world() as opened:
             if Capability.MULTI_PROCESS not in opened.capabilities:
                 raise BadInput(detail=f"{opened.name} is known to one process only; a worker is another one.")
@@ -104,6 +102,8 @@ class Wish:
     cwd: Path | None
     model: str | None
     priority: int | None
+    here: bool
+    """The turn is to be carried out in this process."""
 
     @property
     def directory(self) -> Path:
@@ -115,13 +115,13 @@ async def _open(setup: Setup, world: World, wish: Wish) -> tuple[Session, list[T
     machine = machine_id(setup.settings.data)
     if wish.prompt is None:
         name = wish.name or await _newest_open(world, wish, machine)
-        session = await _come_back(world, name, wish)
+        session = await _come_back(setup, world, name, wish)
         turns = await left(session)
         if not turns:
             raise TurnUnknown(session=session.id, turn="open")
         return session, turns
     if wish.name is not None and await _exists(world, wish.name):
-        session = await _come_back(world, wish.name, wish)
+        session = await _come_back(setup, world, wish.name, wish)
     else:
         session = await _begin(setup, world, wish, machine)
     ahead = await left(session)
@@ -132,6 +132,9 @@ async def _begin(setup: Setup, world: World, wish: Wish, machine: str) -> Sessio
     name = check_session_id(wish.name) if wish.name else await _fresh_name(world, wish.prompt or "")
     workspace = local(wish.directory, host=machine)
     settings: Mapping[str, str] = {"model": wish.model} if wish.model else {}
+    if wish.here:
+        adapter = wish.agent.adapter
+        refuse_unusable(setup.settings, os.environ, adapter, {**adapter.settings(), **settings})
     return await Session.open(
         world,
         name,
@@ -189,7 +192,7 @@ async def _newest_open(world: World, wish: Wish, machine: str) -> str:
             raise NotFound(detail=f"No turn of {wish.agent.name} is open in {directory.cwd}. {hint}")
 
 
-async def _come_back(world: World, name: str, wish: Wish) -> Session:
+async def _come_back(setup: Setup, world: World, name: str, wish: Wish) -> Session:
     """A session that is there already: what it was opened with stands."""
     session = await Session.find(world, name)
     opened = (await session.state()).opened
@@ -204,6 +207,8 @@ async def _come_back(world: World, name: str, wish: Wish) -> Session:
         differs = f"its model is {opened.settings.get('model', 'the default')}, not {wish.model}"
     if differs:
         raise SessionExists(session=name, difference=differs)
+    if wish.here:
+        refuse_unusable(setup.settings, os.environ, wish.agent.adapter, opened.settings)
     return session
 
 

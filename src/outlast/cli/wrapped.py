@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,8 +46,13 @@ async def attend(setup: Setup, wish: WrapWish) -> int:
         plain = built_in(agent.removesuffix(AT_TERMINAL)).adapter
         for warning in plain.check():
             click.secho(f"outlast: {warning}", fg="yellow", err=True)
-        refuse_unusable(setup.settings, os.environ, plain.name)
+        refuse_unusable(setup.settings, os.environ, plain, await _settings_of(session))
         return await _Wrapping(setup, session, wish).run(world, agent, _able(plain))
+
+
+async def _settings_of(session: Session) -> Mapping[str, Any]:
+    opened = (await session.state()).opened
+    return {} if opened is None else opened.settings
 
 
 def _able(plain: Adapter) -> Wraps:
@@ -60,7 +65,7 @@ def _able(plain: Adapter) -> Wraps:
 async def _begin(setup: Setup, world: World, wish: WrapWish) -> Session:
     plain = built_in(wish.harness).adapter
     settings = _able(plain).terminal_settings(wish.flags)
-    refuse_unusable(setup.settings, os.environ, plain.name)
+    refuse_unusable(setup.settings, os.environ, plain, {**plain.settings(), **settings})
     name = check_session_id(wish.name) if wish.name else f"{wish.program}-{new_id('')[1:9]}"
     if wish.name is not None and await _is_there(world, name):
         raise SessionExists(session=name, difference=f"bring it back with `outlast wrap --resume {name}`")

@@ -88,6 +88,10 @@ class Acp:
     def settings(self) -> Mapping[str, Any]:
         return {"command": list(self.command), "durable": self.durable}
 
+    def dialect(self, settings: Mapping[str, Any]) -> str:
+        """See `outlast.speaking.Speaks`."""
+        return "" if self.model is None else self.model.dialect
+
     def check(self) -> Sequence[str]:
         self._program()
         if self.model is not None:

@@ -61,6 +61,10 @@ class ClaudeCode:
         chosen: dict[str, Any] = {"model": self.model} if self.model else {}
         return {**chosen, "flags": list(self.flags)} if self.flags else chosen
 
+    def dialect(self, settings: Mapping[str, Any]) -> str:
+        """See `outlast.speaking.Speaks`."""
+        return "anthropic"
+
     def check(self) -> Sequence[str]:
         warning = installed(self.program).warning
         return [] if warning is None else [warning]

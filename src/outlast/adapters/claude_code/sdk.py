@@ -99,6 +99,10 @@ class ClaudeAgentSDK:
     def settings(self) -> Mapping[str, Any]:
         return {}
 
+    def dialect(self, settings: Mapping[str, Any]) -> str:
+        """See `outlast.speaking.Speaks`."""
+        return self._code.dialect(settings)
+
     def check(self) -> Sequence[str]:
         return self._code.check()
 

@@ -55,6 +55,10 @@ class Codex:
         chosen: dict[str, Any] = {"model": self.model} if self.model else {}
         return {**chosen, "config": dict(self.config)} if self.config else chosen
 
+    def dialect(self, settings: Mapping[str, Any]) -> str:
+        """See `outlast.speaking.Speaks`."""
+        return CodexDialogue.dialect
+
     def check(self) -> Sequence[str]:
         warning = installed(self.program).warning
         _bash()

@@ -55,6 +55,10 @@ class Eve:
     def settings(self) -> Mapping[str, Any]:
         return {}
 
+    def dialect(self, settings: Mapping[str, Any]) -> str:
+        """See `outlast.speaking.Speaks`."""
+        return EveDialogue.dialect
+
     def check(self) -> Sequence[str]:
         programs.node(NODE)
         return []

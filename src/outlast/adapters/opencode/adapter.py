@@ -56,6 +56,11 @@ class OpenCode:
         chosen = {"model": self.model, "agent": self.agent, "config": dict(self.config)}
         return {name: value for name, value in chosen.items() if value}
 
+    def dialect(self, settings: Mapping[str, Any]) -> str:
+        """See `outlast.speaking.Speaks`."""
+        name = launch.model_name(str(settings.get("model", "")))
+        return "anthropic" if name is None else name.dialect
+
     def check(self) -> Sequence[str]:
         warning = installed(self.program).warning
         return [] if warning is None else [warning]
@@ -84,7 +89,7 @@ class OpenCode:
         dialogue = OpenCodeDialogue(
             [f"{SERVER}_{name}" for name in attempt.tools],
             attempt.turn.at_s,
-            "anthropic" if model is None else model.dialect,
+            self.dialect(settings),
         )
         async with attempt.gateway.admit(attempt, dialogue) as door:
             started = launch.Launch(

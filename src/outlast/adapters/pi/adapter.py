@@ -67,6 +67,10 @@ class Pi:
             chosen["options"] = dict(self.options)
         return chosen
 
+    def dialect(self, settings: Mapping[str, Any]) -> str:
+        """See `outlast.speaking.Speaks`."""
+        return launch.APIS[_api(settings)]
+
     def check(self) -> Sequence[str]:
         warning = installed(self.program).warning
         return [] if warning is None else [warning]
@@ -88,7 +92,7 @@ class Pi:
             HarnessError: Pi cannot be started, or ended before its turn.
         """
         found, home = installed(self.program), attempt.places.home
-        api = _api(attempt)
+        api = _api(attempt.settings)
         uuid = _name_of(attempt)
         config = home / launch.config_path(uuid)
         shutil.rmtree(config, ignore_errors=True)
@@ -128,11 +132,14 @@ def _name_of(attempt: Attempt) -> str:
     return str(adopted) if adopted else launch.session_uuid(attempt.tenant, attempt.session)
 
 
-def _api(attempt: Attempt) -> str:
-    api = str(attempt.settings.get("api") or "anthropic-messages")
+def _api(settings: Mapping[str, Any]) -> str:
+    api = str(settings.get("api") or "anthropic-messages")
     if api not in launch.APIS:
         reason = f"Pi speaks {', '.join(launch.APIS)}"
         raise BadSettings(name="api", value=api, reason=reason, source="the session's settings")
+    if launch.provider(api) not in launch.KNOWN and not settings.get("model"):
+        reason = f"of {api} Pi knows no models: name one"
+        raise BadSettings(name="model", value="", reason=reason, source="the session's settings")
     return api
 
 

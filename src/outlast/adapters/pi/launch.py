@@ -27,6 +27,8 @@ APIS: Final[Mapping[str, str]] = {
 """What Pi calls an API, and the name of its dialect."""
 _PROVIDERS: Final[Mapping[str, str]] = {"anthropic-messages": "anthropic", "openai-responses": "openai"}
 """Pi's own provider of an API, whose list of models stays in force; of the others the model is described by us."""
+KNOWN: Final = frozenset(_PROVIDERS.values())
+"""Pi's own providers: of these it knows the models."""
 _OURS: Final = "outlast"
 
 SWITCHES: Final[Mapping[str, str]] = {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
