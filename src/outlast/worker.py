@@ -30,6 +30,7 @@ from outlast.engine.term import Advanced, Term
 from outlast.engine.turn import KILL_GRACE_S, Advancer
 from outlast.errors import WorldUnavailable
 from outlast.fold import SessionState
+from outlast.folders import make_private
 from outlast.gate import Gate, OpenGate
 from outlast.ids import new_id
 from outlast.logs import logger
@@ -369,7 +370,7 @@ async def open_worker(
     world: World, agents: Mapping[str, Agent], gateway: Gateway, config: WorkerConfig
 ) -> AsyncGenerator[Worker]:
     """A worker under its leases. When the context ends they are given back."""
-    config.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(config.locks)
     config = config if config.name else replace(config, name=new_id("worker"))
     holder = "" if config.supervision is None else str(Holder(host_id(), config.supervision.lock.name))
     liveness = world.open_liveness()

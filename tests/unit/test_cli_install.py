@@ -150,6 +150,17 @@ def test_only_what_another_machine_needs_may_be_away_and_nothing_in_another_vers
 
 
 @pytest.mark.crash
+def test_nothing_of_a_wheel_is_built_or_run_to_install_it(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    uv = tmp_path / "bin/uv"
+    uv.write_text('#!/bin/sh\necho "$@" >> "$RUNS"\n')
+    uv.chmod(0o755)
+    shelf.environ["UV"] = str(uv)
+    shelf.install("claude-code")
+    assert "--no-deps --only-binary :all: --require-hashes" in shelf.runs.read_text()
+
+
+@pytest.mark.crash
 def test_none_of_several_is_installed_when_one_is_misspelt(shelf: Shelf) -> None:
     assert "installs no 'codec'" in shelf.install("codex", "codec", status=3)
     assert not shelf.runs.exists()

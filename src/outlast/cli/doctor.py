@@ -20,6 +20,7 @@ from outlast.cli.providers import OPENAI_DIALECTS, choose, fault_of
 from outlast.engine.pidns import can_use_pid_namespace
 from outlast.engine.processes import start_supervised
 from outlast.errors import OutlastError
+from outlast.folders import make_private
 from outlast.ids import new_id
 
 _MARK = {
@@ -108,7 +109,7 @@ async def _supervisor(setup: Setup) -> Finding:
     locks = setup.settings.data / "locks"
     lock = locks / new_id("doctor")
     try:
-        locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(locks)
         async with await start_supervised([sys.executable, "-c", ""], lock=lock, ttl_s=10.0) as process:
             await process.wait()
         return Finding("supervisor", "ok", "kills what a worker started, and proves it dead")

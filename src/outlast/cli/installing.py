@@ -16,6 +16,7 @@ from typing import Final
 from outlast import programs
 from outlast.cli.fetching import TIMEOUT_S, wheel_installer, whole
 from outlast.errors import HarnessError, HarnessMissing
+from outlast.folders import make_private
 from outlast.programs import NODE, Lock
 
 NPM_AT_LEAST: Final = (10,)
@@ -76,7 +77,7 @@ def _install(lock: Lock, watch: Watch) -> Path:
     place = programs.place_of(lock.name)
     if place.is_dir():
         return place
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(place.parent)
     fill = _by_npm if lock.by_npm else _wheels
     with _alone(place.parent, lock.name):
         if not place.is_dir():
@@ -99,7 +100,8 @@ def _wheels(lock: Lock, fresh: Path, watch: Watch) -> None:
     installer = wheel_installer()
     if installer is None:
         raise HarnessError(harness=lock.name, reason="neither uv nor pip is here, one of which installs it")
-    options = ["--no-deps", "--require-hashes", "--target", str(fresh)]
+    # What a source distribution brings would be run to build it.
+    options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--target", str(fresh)]
     with watch(lock.name, fresh):
         _run(lock, [*installer, *options, "--requirement", str(lock.files[0])], fresh, os.environ)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from outlast.errors import WorldUnavailable
+from outlast.folders import make_private
 from outlast.ids import new_id
 
 
@@ -14,7 +15,7 @@ def machine_id(data: Path) -> str:
     """
     file = data / "machine-id"
     try:
-        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(data)
         known = _read(file)
         if not known:
             # Whole or not at all: of several that begin at once, each reads what the first one wrote.

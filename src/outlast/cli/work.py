@@ -18,6 +18,7 @@ from outlast.cli.wishes import WorkerWish
 from outlast.engine.deadlines import claim_supervision
 from outlast.engine.processes import STARTING_S, supervisor_argv
 from outlast.errors import BadInput, WorldUnavailable
+from outlast.folders import make_private
 from outlast.ids import new_id
 
 __all__ = ["work", "worker_argv"]
@@ -132,7 +133,7 @@ def become_supervisor(setup: Setup) -> NoReturn:
     """Start over as the child of a supervisor, which takes this process's place."""
     locks = setup.settings.data / "locks"
     try:
-        locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(locks)
     except OSError as error:
         raise WorldUnavailable(
             world=f"The data directory {setup.settings.data}", reason=str(error)

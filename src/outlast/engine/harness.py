@@ -14,6 +14,7 @@ from outlast.engine.pidns import pid_namespace_argv
 from outlast.engine.processes import SupervisedProcess, start_supervised
 from outlast.engine.proof import read_lock
 from outlast.errors import HarnessError
+from outlast.folders import make_private
 from outlast.ids import new_id
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
@@ -38,7 +39,7 @@ class SupervisedProcesses:
     ) -> AsyncGenerator["HarnessProcess"]:
         """Start `argv`; when the context ends, it and all it started are dead."""
         command = pid_namespace_argv(argv) if await self.pid_namespace() else list(argv)
-        self.lock_dir.mkdir(parents=True, exist_ok=True, mode=0o700)  # who tidies up may have removed it
+        make_private(self.lock_dir)  # who tidies up may have removed it
         lock = self.lock_dir / new_id("attempt")
         try:
             async with await start_supervised(

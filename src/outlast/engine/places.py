@@ -15,6 +15,7 @@ from typing import Final
 
 from outlast.adapter import Places
 from outlast.fold import SessionState
+from outlast.folders import make_private
 from outlast.ids import new_id
 from outlast.records import SessionOpened
 
@@ -56,7 +57,7 @@ def make_places(places: Places, *, workspace: bool) -> None:
     """Make the directories of an attempt, `workspace` among them."""
     if workspace:
         places.cwd.mkdir(parents=True, exist_ok=True)
-    places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(places.home)
 
 
 def _home(data: Path, session: str, opened: SessionOpened) -> Path:

@@ -18,6 +18,7 @@ import apsw
 from outlast.adapter import Attempt
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessError
+from outlast.folders import make_private
 from outlast.ids import digest
 
 PACKED: Final = "#zlib"
@@ -66,7 +67,7 @@ class SessionFiles:
                 self._noted = as_object(json.loads(lines[0]))
                 continue
             target = _below(home, name.removesuffix(PACKED))
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_private(target.parent)
             if name.endswith(PACKED):
                 target.write_bytes(zlib.decompress(b64decode(lines[0])))
                 self._seen[name] = _state(target)
@@ -128,7 +129,7 @@ def link(home: Path, links: Mapping[str, str]) -> None:
     for name, elsewhere in links.items():
         here, target = _below(home, name), Path(elsewhere).expanduser()
         if target.exists() and not here.exists():
-            here.parent.mkdir(parents=True, exist_ok=True)
+            make_private(here.parent)
             here.unlink(missing_ok=True)
             here.symlink_to(target)
 
@@ -137,7 +138,7 @@ def write_files(home: Path, files: Mapping[str, str]) -> None:
     """Write configuration below HOME, the same at every start, for this user's eyes: it may hold the token."""
     for name, text in files.items():
         target = _below(home, name)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_private(target.parent)
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)
         # A link that is in its place may lead to a file of the user's own.

@@ -25,6 +25,7 @@ from outlast.adapters.program import answered
 from outlast.adapters.shapes import as_object, as_objects
 from outlast.errors import HarnessError
 from outlast.fold import CallState, TurnState
+from outlast.folders import make_private
 from outlast.ids import stable_uuid
 from outlast.recovery import NOT_COMPLETED, Run
 from outlast.tool import result_text
@@ -262,7 +263,7 @@ class SessionFiles:
         shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)  # its sub-agents and large results
         for path, lines in files.items():
             target = _below(home, path.removesuffix(_BASE64))
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_private(target.parent)
             if path.endswith(_BASE64):
                 target.write_bytes(b64decode("".join(lines)))
                 continue

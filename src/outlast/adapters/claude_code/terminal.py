@@ -11,6 +11,7 @@ from outlast.adapters.claude_code import launch
 from outlast.adapters.claude_code.hello import TOKEN_VARIABLE
 from outlast.adapters.shapes import as_object
 from outlast.errors import BadInput
+from outlast.folders import make_private
 
 TAKEN: Final = (
     "-c", "--continue", "-p", "--print", "-r", "--resume", "--session-id", "--fork-session", "--settings",
@@ -90,7 +91,7 @@ def welcome(config: Path, cwd: str, environ: Mapping[str, str]) -> None:
     trusted = {"hasTrustDialogAccepted": True} if place.get("hasTrustDialogAccepted") else {}
     known |= {"hasCompletedOnboarding": True, "theme": known.get("theme") or own.get("theme") or "dark"}
     known["projects"] = {**mine, cwd: {**as_object(mine.get(cwd)), **trusted}}
-    config.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(config)
     file.write_text(json.dumps(known), encoding="utf-8")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from outlast.adapters.program import user_home
+from outlast.folders import make_private
 
 LINKED: Final = ("CLAUDE.md", "settings.json", "agents", "commands", "output-styles", "rules", "skills")
 
@@ -20,7 +21,7 @@ def link_user_files(config: Path, environ: Mapping[str, str]) -> None:
     own = (
         Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else home and home / ".claude"
     )
-    config.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(config)
     for name in LINKED:
         link = config / name
         if link.is_symlink():

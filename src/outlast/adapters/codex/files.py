@@ -28,6 +28,7 @@ from outlast.adapters.codex.rollout import (
 from outlast.adapters.program import LOST, answered
 from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 from outlast.fold import CallState, TurnState
+from outlast.folders import make_private
 from outlast.records.kinds import OutcomeStatus
 from outlast.recovery import Run
 from outlast.tool import result_text
@@ -100,7 +101,7 @@ class SessionFiles:
         home = self._attempt.places.home / codex_home(self._thread)
         shutil.rmtree(home, ignore_errors=True)
         target = self._attempt.places.home / self._path
-        target.parent.mkdir(parents=True, mode=0o700)
+        make_private(target.parent)
         for name, text in configuration.items():
             (home / name).write_text(text, encoding="utf-8")
         # What the application offers today, in place of what it did when the session was founded.

@@ -15,6 +15,7 @@ from outlast.adapter import Door
 from outlast.adapters.opencode.policies import SERVER
 from outlast.adapters.program import past_proxies
 from outlast.adapters.shapes import Json, as_list, as_object
+from outlast.folders import make_private
 
 PLUGIN: Final = Path(__file__).with_name("plugin.js")
 USER: Final = "opencode"
@@ -211,7 +212,7 @@ def lay_out(launch: Launch) -> None:
     for file in (launch.kept / _XDG["XDG_DATA_HOME"] / "opencode").glob("opencode*.db*"):
         file.unlink()
     config_dir = launch.kept / _XDG["XDG_CONFIG_HOME"] / "opencode"
-    (config_dir / "node_modules").mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(config_dir / "node_modules")
     needs = {"dependencies": {"@opencode-ai/plugin": launch.version}}
     lock = {"name": "opencode", "lockfileVersion": 3, "packages": {"": needs}}
     (config_dir / "package.json").write_text(_json(needs), encoding="utf-8")

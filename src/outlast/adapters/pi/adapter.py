@@ -21,6 +21,7 @@ from outlast.adapters.pi.versions import installed
 from outlast.adapters.program import is_users_directory, tools_home
 from outlast.adopting import Adopted
 from outlast.errors import BadSettings
+from outlast.folders import make_private
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -144,6 +145,6 @@ def _api(settings: Mapping[str, Any]) -> str:
 
 
 def _link(link: Path, target: Path) -> None:
-    link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(link.parent)
     link.unlink(missing_ok=True)
     link.symlink_to(target)

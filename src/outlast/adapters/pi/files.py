@@ -12,6 +12,7 @@ from outlast.adapters.pi.policies import policy_of
 from outlast.adapters.pi.results import AGAIN, LOST, as_told
 from outlast.adapters.shapes import Json
 from outlast.fold import CallState, TurnState
+from outlast.folders import make_private
 from outlast.ids import stable_uuid
 
 
@@ -130,7 +131,7 @@ class SessionFile:
             await self._attempt.mirror(self._path, keep, lines)
 
     def _write(self) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self.file.parent)
         data = "".join(f"{line}\n" for line in self._lines).encode()
         self.file.write_bytes(data)
         self._offset, self._count = len(data), len(self._lines)

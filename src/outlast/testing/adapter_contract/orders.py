@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from outlast.engine.processes import STARTING_S, supervisor_argv
+from outlast.folders import make_private
 from outlast.ids import new_id
 from outlast.testing.faults import Spot
 
@@ -49,6 +50,6 @@ class Orders(msgspec.Struct, frozen=True):
 def orders_argv(orders: Orders) -> list[str]:
     """The command line of a worker with these orders, its supervisor around it."""
     locks = Path(orders.data) / "locks"
-    locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(locks)
     command = [sys.executable, "-m", MODULE, msgspec.json.encode(orders).decode()]
     return supervisor_argv(command, lock=locks / new_id("worker"), ttl_s=orders.lease_s + STARTING_S)

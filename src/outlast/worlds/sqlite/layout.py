@@ -11,6 +11,7 @@ from typing import Final
 import apsw
 
 from outlast.errors import WorldForeign, WorldReadOnly, WorldTooNew, WorldTooOld, WorldUnavailable
+from outlast.folders import make_private
 from outlast.worlds.sqlite.database import connect
 from outlast.worlds.sqlite.failures import unavailable
 from outlast.worlds.sqlite.mutex import Mutex
@@ -138,7 +139,7 @@ def check(files: Files) -> None:
 def _make(files: Files) -> None:
     """Build the database under another name and put it in place whole: nobody ever sees half of it."""
     at = files.database.parent
-    at.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(at)
     if not os.access(at, os.W_OK | os.X_OK):
         raise WorldReadOnly(world=files.name, reason=f"nothing can be made in {at}")
     mutex = Mutex(files.lock)
