@@ -156,7 +156,9 @@ def test_nothing_of_a_wheel_is_built_or_run_to_install_it(tmp_path: Path) -> Non
     uv.write_text('#!/bin/sh\necho "$@" >> "$RUNS"\n')
     uv.chmod(0o755)
     shelf.environ["UV"] = str(uv)
-    shelf.install("claude-code")
+    shelf.start("pi", NODE_VERSION="v10.0.0").communicate(
+        timeout=30
+    )  # the Node.js that comes along is a wheel
     assert "--no-deps --only-binary :all: --require-hashes" in shelf.runs.read_text()
 
 
