@@ -1,17 +1,25 @@
-"""eve, killed in the tools that it runs itself, and the cases of the contract that an agent made with it is held to."""
+"""eve, killed in a batch of tools that it runs itself: one has ended, one may run again, one may not."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
-from outlast.records import CallOutcome
-from outlast.testing.adapter_contract import CASES, Case, Ground, Stage
+from outlast.adapter import Agent
+from outlast.adapters.eve import Eve
+from outlast.adapters.eve.adapter import TESTED
+from outlast.adapters.eve.state import DATA
+from outlast.records import AttemptOpened, CallOutcome, TurnParked
+from outlast.testing.adapter_contract import Ground, Stage
 from outlast.testing.adapter_contract.kill_cases import STREAMS
+from outlast.testing.adapter_contract.promises import left_behind
 from outlast.testing.adapter_contract.shop import release
-from outlast.testing.adapter_contract.stage import LIMIT_S, prompt, says, until
+from outlast.testing.adapter_contract.stage import LIMIT_S, prompt, says, seen, until
 from outlast.testing.models import Step
-from tests.harnesses.eve import SUBJECT
+from outlast.tool import Tool
+from tests.harnesses.eve import SUBJECT, EveSubject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 KILLED = "It was killed, and went on."
@@ -27,6 +35,41 @@ def mixed(ground: Ground) -> dict[str, list[Step]]:
     return {"go": [Step(text="All at once.", tools=tools), *says(KILLED)], "next": [*says("And on.")]}
 
 
+STILL = """
+import { createServer } from "node:http";
+const server = createServer((request, response) => {
+  if (request.method === "POST") response.end('{"sessionId": "wrun_1"}');
+  else response.write('{"type": "session.started", "data": {}}\\n');
+});
+server.listen(0, "127.0.0.1", () => console.log(`http://127.0.0.1:${server.address().port}/`));
+"""
+"""A server that takes every prompt and does no more, as eve is after a kill: what it serves is the same."""
+
+
+class StillEve(EveSubject):
+    """An agent whose eve leaves every turn undone."""
+
+    def furnish(self, place: Path) -> None:
+        files = {
+            "node_modules/eve/package.json": f'{{"version": "{TESTED[0]}", "type": "module"}}',
+            "node_modules/eve/bin/eve.js": STILL,
+            ".output/server/index.mjs": "",
+        }
+        for name, text in files.items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(text)
+
+    def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
+        return Agent(self.name, Eve(still_s=0.2), recovery_budget=1)
+
+
+def left_running(stage: Stage) -> list[str]:
+    """What eve's own log, which no later attempt has, says to be `running`."""
+    files = (stage.home("s") / DATA / "steps").rglob("*.json")
+    steps = [msgspec.json.decode(file.read_bytes()) for file in files]
+    return [str(step["stepName"]) for step in steps if step["status"] == "running"]
+
+
 async def killed_in_the_batch(stage: Stage) -> None:
     victim = await stage.victim(session="s")
     await until(lambda: {effect.mark for effect in stage.effects().all()} == {"ended", "safe", "never"})
@@ -35,6 +78,7 @@ async def killed_in_the_batch(stage: Stage) -> None:
             await anyio.sleep(0.02)
     victim.kill()
     await victim.death()
+    assert any(name.endswith("turnStep") for name in left_running(stage)), "eve would leave it so for ever"
     stage.forget_home()
 
 
@@ -65,6 +109,19 @@ async def test_a_worker_killed_in_a_mixed_batch_repeats_only_what_may_be_repeate
         await stage.kept()
 
 
+@pytest.mark.crash
+async def test_a_turn_that_eve_leaves_undone_is_stuck_and_says_so(tmp_path: Path) -> None:
+    async with Ground(StillEve(), tmp_path).staged({"go": says("Never said.")}) as stage:
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            await seen(turn, lambda event: event.kind == "turn.parked")
+        (parked,) = await stage.of_kind(TurnParked)
+        assert parked.why == "stuck"
+        assert "has left the turn undone" in str(parked.evidence)
+        assert len(await stage.of_kind(AttemptOpened)) > 1, "it was tried again first"
+        assert not await left_behind(stage.home("s"), stage.shop)
+
+
 @pytest.mark.harness(harness="eve", turns=2)
 @pytest.mark.full
 async def test_a_worker_killed_in_a_mixed_batch_and_again_goes_on_and_the_next_turn_remembers(
@@ -83,20 +140,3 @@ async def test_a_worker_killed_in_a_mixed_batch_and_again_goes_on_and_the_next_t
         assert KILLED.encode() in stage.last_body()
         assert b"charge never" not in stage.last_body(), "nothing is said to be done that may not be"
         await stage.kept(lost_answers=1)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, marks=pytest.mark.harness(harness="eve", turns=case.turns), id=case.name)
-        for case in CASES
-        if case.name not in SUBJECT.lacks
-    ],
-)
-async def test_eve_keeps_the_promise(case: Case, tmp_path: Path) -> None:
-    await case.run(Ground(SUBJECT, tmp_path))
-
-
-def test_what_eve_lacks_is_a_case() -> None:
-    assert set(SUBJECT.lacks) <= {case.name for case in CASES}

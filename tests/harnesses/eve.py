@@ -12,6 +12,7 @@ from outlast import programs
 from outlast.adapter import Agent
 from outlast.adapters.eve import Eve
 from outlast.adapters.eve.adapter import MODULE, NODE
+from outlast.gate import Point
 from outlast.ids import digest
 from outlast.testing.adapter_contract import Subject, inner_cases
 from outlast.testing.models import ToolUse
@@ -19,22 +20,9 @@ from outlast.tool import Tool
 
 PROJECT = Path(__file__).with_name("eve_project")
 BUILD_S = 240.0
-IN_EVE = "Its tools run in eve, not in the worker that is to be killed there."
 LACKS = {
-    **dict.fromkeys(
-        (
-            "a_worker_killed_when_a_never_tool_has_acted_costs_no_finished_call",
-            "a_worker_killed_when_a_safe_tool_has_acted_costs_no_finished_call",
-            "a_worker_killed_when_a_keyed_tool_has_acted_costs_no_finished_call",
-            "a_worker_killed_when_a_verified_tool_has_acted_costs_no_finished_call",
-            "a_worker_killed_again_when_its_doubt_is_settled_costs_no_finished_call",
-            "a_worker_killed_again_when_it_has_read_the_log_costs_no_finished_call",
-            "a_worker_killed_again_when_its_first_request_is_sent_costs_no_finished_call",
-            "a_worker_killed_again_when_the_turn_is_over_costs_no_finished_call",
-            "a_worker_killed_again_in_the_tool_of_an_answer_asked_for_twice_costs_no_finished_call",
-            "a_turn_cancelled_while_no_worker_lives_ends_as_cancelled",
-        ),
-        IN_EVE,
+    "a_worker_killed_when_a_verified_tool_has_acted_costs_no_finished_call": (
+        "Its tools run in eve, where no worker can ask whether one took effect."
     ),
     "a_harness_upgraded_in_between_is_warned_about_and_repeats_nothing": "Another version is refused.",
     "a_wait_holds_no_process_and_its_signal_is_the_result": "Its tools are those that were built into it.",
@@ -53,13 +41,14 @@ class EveSubject(Subject):
     dialect = "openai-chat"
     recipe = "tests.harnesses.eve:SUBJECT"
     lacks = LACKS
+    acted = Point.OUTCOME_QUEUED
     foreign_words = ("[outlast]",)
 
     def furnish(self, place: Path) -> None:
         shutil.copytree(built(), place, symlinks=True, dirs_exist_ok=True)
 
     def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
-        return Agent(self.name, Eve(policies={"look": "safe", "wait_*": "safe"}))
+        return Agent(self.name, Eve(policies={"look": "safe", "wait_*": "safe", "pay": "keyed"}))
 
     def application(self, tool: str, **arguments: object) -> ToolUse:
         return ToolUse(name=tool, input=arguments)

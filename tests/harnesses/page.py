@@ -19,6 +19,7 @@ NAMES = {
     "codex": "Codex",
     "opencode": "OpenCode",
     "pi": "Pi",
+    "eve": "[eve](eve.md)",
     "acp": "[Any ACP agent](acp.md)",
     "langgraph": "LangGraph",
 }

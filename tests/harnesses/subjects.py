@@ -8,6 +8,7 @@ from tests.harnesses import (
     claude_agent_sdk,
     claude_code,
     codex,
+    eve,
     langgraph,
     openai_agents,
     opencode,
@@ -23,6 +24,7 @@ SUBJECTS: Sequence[Subject] = (
     pi.SUBJECT,
     pydantic_ai.SUBJECT,
     openai_agents.SUBJECT,
+    eve.SUBJECT,
     acp.STAND_IN,
     langgraph.SUBJECT,
 )

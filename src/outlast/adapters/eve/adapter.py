@@ -13,7 +13,7 @@ from outlast import programs
 from outlast.adapter import Attempt, Door, Resolved, ToolResult, TurnResult
 from outlast.adapters.eve.conversation import Conversation
 from outlast.adapters.eve.dialogue import EveDialogue
-from outlast.adapters.eve.driver import Driver
+from outlast.adapters.eve.driver import STILL_S, Driver
 from outlast.adapters.eve.state import EveState
 from outlast.adapters.program import past_proxies
 from outlast.adapters.shapes import as_object
@@ -36,10 +36,14 @@ class Eve:
     """An agent made with eve, in whose project sessions work, as the harness of an agent.
 
     Args:
-        policies: replay policies of its tools by name or pattern; without, a tool is `never` run again.
+        policies: replay policies of its tools by name or pattern; without, a tool is `never` run again. One that is
+            `keyed` must hand `ctx.callId` to the outside as its key: that stays the same when the call runs again.
+        still_s: seconds that eve may be silent while no call of the turn is under way. Then it is started anew, and
+            a turn that eve leaves undone again and again is parked as stuck.
     """
 
     policies: Mapping[str, Policy] = field(default_factory=dict[str, Policy])
+    still_s: float = STILL_S
 
     @property
     def name(self) -> str:
@@ -99,7 +103,7 @@ class Eve:
             ]
             env = _environment(door, os.environ)
             async with attempt.processes.start(argv, env=env, cwd=state.project) as process:
-                result = await Driver(attempt, state, process).run()
+                result = await Driver(attempt, state, process, still_s=self.still_s).run()
             if result.status == "done":
                 await conversation.finish()
             return result

@@ -13,9 +13,12 @@ from outlast.adapters.eve.state import EveState
 from outlast.adapters.program import REFUSED
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessError, ModelCallFailed
+from outlast.groups import task_group
 
 START_S: Final = 60.0
 """How long eve may take from its start until it takes a prompt."""
+STILL_S: Final = 300.0
+"""How long eve may be silent while no call of its turn is under way: it may leave a turn `running` and do nothing."""
 _LISTENS: Final = re.compile(rb"https?://127\.0\.0\.1:\d+")
 _ENDS: Final = frozenset({"session.waiting", "session.failed", "session.completed"})
 _CONFLICT: Final = 409
@@ -29,12 +32,21 @@ WANTS_A_PERSON: Final = (
 
 
 class Driver:
-    """Speaks with the server."""
+    """Speaks with the server.
 
-    def __init__(self, attempt: Attempt, state: EveState, process: Process) -> None:
+    Args:
+        still_s: how long it may be silent while no call of the turn is under way.
+    """
+
+    def __init__(
+        self, attempt: Attempt, state: EveState, process: Process, *, still_s: float = STILL_S
+    ) -> None:
         self._attempt = attempt
         self._state = state
         self._process = process
+        self._still_s = still_s
+        self._heard_s = attempt.clock.elapsed()
+        """When the last event came, or a call was last seen under way."""
         self._said = ""
         self._failure: str | None = None
         self._status: int | None = None
@@ -44,7 +56,7 @@ class Driver:
         """Carry the turn to its end.
 
         Raises:
-            HarnessError: eve does not start, or ended before the turn.
+            HarnessError: eve does not start, ended before the turn, or leaves it undone.
             ModelCallFailed: the provider failed in a way that may pass.
         """
         async with asyncio.TaskGroup() as tasks:
@@ -70,7 +82,10 @@ class Driver:
             base_url=url, timeout=httpx.Timeout(30.0, read=None), trust_env=False
         ) as client:
             session = await self._begin(client)
-            await self._follow(client, session)
+            async with task_group() as tasks:
+                tasks.start_soon(self._watch)
+                await self._follow(client, session)
+                tasks.cancel_scope.cancel()
 
     async def _read(self, listening: "asyncio.Future[str]") -> None:
         async for line in self._process.lines():
@@ -101,11 +116,23 @@ class Driver:
         async with client.stream("GET", url) as stream:
             stream.raise_for_status()
             async for line in _begun(stream.aiter_lines()):
+                self._heard_s = self._attempt.clock.elapsed()
                 await self._state.mirror(events, [line])
                 events += 1
                 if self._take(as_object(msgspec.json.decode(line))):
                     return
         raise HarnessError(harness="eve", reason="its stream ended before the turn")
+
+    async def _watch(self) -> None:
+        """Fail when eve has been silent for too long while nothing of the turn was under way."""
+        clock = self._attempt.clock
+        self._heard_s = clock.elapsed()
+        while (left_s := self._heard_s + self._still_s - clock.elapsed()) > 0:
+            await asyncio.sleep(left_s)
+            if self._attempt.turn.open_calls():
+                self._heard_s = clock.elapsed()
+        reason = f"it has left the turn undone: nothing was under way for {self._still_s:g} s"
+        raise HarnessError(harness="eve", reason=reason)
 
     def _take(self, event: Mapping[str, Any]) -> bool:
         """Read an event; whether the turn is over with it."""

@@ -17,7 +17,7 @@ import msgspec
 from outlast.adapter import Agent
 from outlast.clock import SystemClock
 from outlast.fold import records_of
-from outlast.gate import Gate, OpenGate
+from outlast.gate import Gate, OpenGate, Point
 from outlast.gateway import Limits, Open, open_gateway
 from outlast.opening import open_world
 from outlast.records import AnyRecord, CallIntent, TurnSettled
@@ -39,10 +39,13 @@ from outlast.testing.faults import Spot
 from outlast.testing.models import RequestRecord, Script, ScriptedModels, Step
 from outlast.worker import Worker, WorkerConfig, open_worker
 from outlast.workspaces.local import local
-from outlast.world import Commit, World
+from outlast.world import Commit, SessionHead, World
 
 LIMIT_S: Final = 60.0
 """For anything that is waited for; a loaded machine needs a while to start a large program."""
+SPARED_S: Final = 3.0
+"""How long a worker that has settled a turn may take to be struck behind that."""
+_LOOK_S: Final = 0.25
 
 T = TypeVar("T", bound=AnyRecord)
 
@@ -182,11 +185,37 @@ class Stage:
         return victim
 
     async def killed_at(self, *spots: Spot, session: str = "s") -> None:
-        """Let one worker after the other advance the session until it dies at its spot, each in a fresh home."""
+        """Let one worker after the other advance the session until it dies at its spot, each in a fresh home.
+
+        Fails where a turn is over and its worker has not come by the spot.
+        """
         for spot in spots:
-            victim = await self.victim(spot, session=session)
-            await victim.death()
+            victim = await self.victim(self._where(spot), session=session)
+            await self._struck(victim, spot, session)
             self.forget_home(session)
+
+    def _where(self, spot: Spot) -> Spot:
+        """Where a worker learns that a tool has acted, which need not run in it."""
+        of_tool = spot.point is Point.AFTER_EFFECT and spot.policy != "model"
+        return replace(spot, point=self.subject.acted) if of_tool else spot
+
+    async def _struck(self, victim: Victim, spot: Spot, session: str) -> None:
+        """Return when the worker is dead."""
+        spared = ""
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                nonlocal spared
+                while not is_over(head := await self.world.get(session)):  # noqa: ASYNC110 - of parked turns nobody is told
+                    await anyio.sleep(_LOOK_S)
+                await anyio.sleep(SPARED_S)
+                spared = f"the worker never came by {spot}, and the turn is over: {head.status}"
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            await victim.death()
+            tasks.cancel_scope.cancel()
+        assert not spared, spared
 
     async def finish(self, turn: Turn, *, gate: Gate | None = None) -> Outcome:
         """Let a worker of this process carry a turn to its end."""
@@ -268,6 +297,13 @@ def _command(pid: int) -> bytes:
         return Path("/proc", str(pid), "cmdline").read_bytes()
     except OSError:  # it has ended meanwhile
         return b""
+
+
+def is_over(head: SessionHead) -> bool:
+    """Whether every turn that was asked for has ended, or is parked for good, and no worker is at it."""
+    if head.worker is not None or head.waiting_inputs:
+        return False
+    return not head.turn_open or (head.parked and head.wake_at_s is None)
 
 
 async def ended(turn: Turn, limit_s: float = LIMIT_S) -> Outcome:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from outlast.adapter import Agent
+from outlast.gate import Point
 from outlast.testing.models import Step, ToolUse
 from outlast.tool import Tool
 
@@ -46,6 +47,9 @@ class Subject(Protocol):
 
     Such a case is not run for what it promises; `make test-all` runs it and fails if it holds after all.
     """
+    acted: ClassVar[Point] = Point.AFTER_EFFECT
+    """Where a worker is struck when a tool of the application has acted: at `OUTCOME_QUEUED` if these tools run in the
+    harness, so that the worker first hears of it when it is told the outcome."""
     foreign_words: ClassVar[Sequence[str]] = ()
     """What the adapter or the harness adds in order to resume, and no model request may hold."""
     unset: ClassVar[Sequence[str]] = ()

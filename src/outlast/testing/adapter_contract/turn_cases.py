@@ -8,7 +8,7 @@ from outlast.records import CallOutcome, SteerTaken
 from outlast.testing.adapter_contract.case import Case, Ground, Run, promise
 from outlast.testing.adapter_contract.kill_cases import LAST, batch, everything_acted
 from outlast.testing.adapter_contract.shop import effect_command, release
-from outlast.testing.adapter_contract.stage import LIMIT_S, Stage, ended, prompt, says, until
+from outlast.testing.adapter_contract.stage import LIMIT_S, Stage, ended, is_over, prompt, says, until
 from outlast.testing.models import Step
 
 STEER: Final = "Use the blue one instead."
@@ -96,10 +96,11 @@ async def a_wait_holds_no_process_and_its_signal_is_the_result(ground: Ground) -
 
 
 async def _at_rest(stage: Stage) -> None:
-    """Return when the turn waits, and nobody holds the session."""
+    """Return when the turn waits, and nobody holds the session. Fails where it ends instead."""
     session = await stage.session()
     with anyio.fail_after(LIMIT_S):
-        while (head := await session.head()).worker is not None or "waiting" not in head.status:  # noqa: ASYNC110
+        while (head := await session.head()).worker is not None or "waiting" not in head.status:
+            assert head.turn_open or not is_over(head), "the turn has ended, and did not wait"
             await anyio.sleep(0.02)
 
 

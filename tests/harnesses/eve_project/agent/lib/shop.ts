@@ -27,8 +27,13 @@ export function acts(name: string, description: string) {
   return durable({
     description,
     inputSchema: z.object({ mark: z.string(), hold_s: z.number().optional(), until: z.string().optional() }),
-    async execute({ mark, hold_s = 0, until = "" }: { mark: string; hold_s?: number; until?: string }) {
-      appendFileSync(join(effects(), `${session()}.jsonl`), `${JSON.stringify({ mark, tool: name })}\n`);
+    // The id of a call is the same when it runs again: a key for whoever is asked outside.
+    async execute(
+      { mark, hold_s = 0, until = "" }: { mark: string; hold_s?: number; until?: string },
+      { callId }: { callId: string },
+    ) {
+      const effect = { mark, tool: name, key: callId };
+      appendFileSync(join(effects(), `${session()}.jsonl`), `${JSON.stringify(effect)}\n`);
       await sleep(hold_s * 1000);
       while (until && !existsSync(join(effects(), until))) await sleep(10);
       return `${name} ${mark} is done`;
