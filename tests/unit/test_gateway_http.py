@@ -5,14 +5,16 @@ import gzip
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 
 from outlast.gateway import ApiKey, Limits
 from outlast.gateway.readings import is_reading
 from tests.gateway.messages import end, read, request, says, stream, user
-from tests.gateway.reference import PlainDialogue
+from tests.gateway.reference import PlainDialogue, until
 from tests.gateway.stage import RawProvider, Reply, Stage, stage
 
 HELLO = request(user("hello"))
@@ -302,3 +304,35 @@ async def test_a_stream_may_come_byte_by_byte_with_marks_comments_and_other_line
     assert response.content == told
     assert call.answer is not None
     assert call.answer["content"] == [{"type": "text", "text": "done"}]
+
+
+async def test_the_kernel_probes_whether_a_silent_provider_is_there_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    go_on = anyio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await go_on.wait()
+        writer.close()
+
+    # Not one of the names of this machine that are asked past proxies.
+    async with await asyncio.start_server(answer, "127.0.0.2", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with stage(f"http://127.0.0.2:{port}") as on, asyncio.TaskGroup() as tasks:
+            asked = tasks.create_task(on.ask(HELLO))
+            await until(lambda: _timers_of(port) == [KEEPALIVE])
+            go_on.set()
+            assert (await asked).status_code == 502
+
+
+KEEPALIVE = 2
+"""The timer that is running, in `/proc/net/tcp`."""
+
+
+def _timers_of(port: int) -> list[int]:
+    """The timer of each established connection to `port`."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [int(row[5][:2]) for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"]

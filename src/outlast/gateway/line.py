@@ -1,9 +1,11 @@
 """Our connections to providers."""
 
-from collections.abc import AsyncGenerator
+import socket
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from http.cookiejar import DefaultCookiePolicy
 from typing import Final
+from urllib.request import getproxies
 
 import anyio
 import httpx
@@ -12,6 +14,13 @@ from outlast.gateway.limits import Limits
 from outlast.gateway.target import Asked, Heard, Target
 
 _NEAR: Final = ("127.0.0.1", "localhost", "[::1]")
+# A provider may think for minutes without a word: its silence tells nothing, but its machine answers probes.
+_PROBES: Final = (
+    ("TCP_KEEPIDLE", 15),
+    ("TCP_KEEPINTVL", 5),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 30_000),
+)
 
 
 class Line:
@@ -41,13 +50,31 @@ class Line:
 
 @asynccontextmanager
 async def open_line(limits: Limits) -> AsyncGenerator[Line]:
-    """Connections that are kept open between requests, without a limit on their number."""
+    """Connections that are kept open between requests, without a limit on their number.
+
+    One whose other end is gone without a word, as after a change of networks, breaks within some 30 s. Where a proxy of
+    the environment stands between, that is the proxy's business.
+    """
     timeout = httpx.Timeout(limits.silence_s, connect=limits.connect_s, pool=limits.connect_s)
     pool = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60.0)
     # A proxy of the environment leads out into the world; it does not know this machine's own servers.
     trusted = httpx.create_ssl_context()  # reads every authority's certificate: once is enough
     near = {f"all://{name}": httpx.AsyncHTTPTransport(trusted, limits=pool) for name in _NEAR}
-    async with httpx.AsyncClient(verify=trusted, timeout=timeout, limits=pool, mounts=near) as client:
+    direct = (
+        None if getproxies() else httpx.AsyncHTTPTransport(trusted, limits=pool, socket_options=_watched())
+    )
+    async with httpx.AsyncClient(
+        verify=trusted, timeout=timeout, limits=pool, mounts=near, transport=direct
+    ) as client:
         # One client serves many sessions, and a cookie would tie them together.
         client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         yield Line(client)
+
+
+def _watched() -> Sequence[tuple[int, int, int]]:
+    """Options by which the kernel probes a connection on which nothing comes; as far as this system has them."""
+    here = [(getattr(socket, name), value) for name, value in _PROBES if hasattr(socket, name)]
+    return [
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        *((socket.IPPROTO_TCP, one, value) for one, value in here),
+    ]
