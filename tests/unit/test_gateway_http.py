@@ -287,6 +287,27 @@ async def test_an_error_that_is_no_json_is_passed_on_as_it_is(status: int) -> No
     assert response.headers["content-type"] == "text/html"
 
 
+async def test_headers_that_are_no_ascii_pass_both_ways_byte_by_byte() -> None:
+    odd = "caf\u00e9 \u201cquoted\u201d".encode().decode("latin-1")
+    seen = list[bytes]()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        body = b"".join(DONE)
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-odd: {odd}\r\ncontent-length: {len(body)}"
+        writer.write(head.encode("latin-1") + b"\r\n\r\n" + body)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server, stage(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as on:
+        headers = {b"x-odd": odd.encode("latin-1")}
+        response = await on.client.post("/v1/messages", content=BODY, headers=headers)
+    assert response.status_code == 200
+    raw_headers = dict(response.headers.raw)
+    assert raw_headers[b"x-odd"] == odd.encode("latin-1")
+    assert odd.encode("latin-1") in seen[0]
+
+
 async def test_a_page_in_place_of_an_answer_is_an_error_that_may_pass() -> None:
     async with stage(RawProvider(Reply([b"<html>Log in</html>"], "text/html"))) as on:
         response = await on.ask(HELLO)

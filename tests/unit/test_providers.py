@@ -168,6 +168,8 @@ def test_what_may_work_is_let_begin(
         ("anthropic", {"ANTHROPIC_BASE_URL": "proxy.example"}, "ANTHROPIC_BASE_URL is no address"),
         ("anthropic", {"ANTHROPIC_BASE_URL": "ftp://proxy.example"}, "http:// or https://"),
         ("openai-chat", {"OPENAI_BASE_URL": "https://x.example/openai?api-version=1"}, "query"),
+        ("anthropic", {"ANTHROPIC_BASE_URL": "https://proxy.example/v1/"}, "add themselves"),
+        ("anthropic", {"ANTHROPIC_CUSTOM_HEADERS": "x-team: ok\nx-two: …secret"}, "CUSTOM_HEADERS holds"),
         ("openai-chat", {"OPENAI_BASE_URL": "https://me:secret@x.example/v1"}, "password"),
         ("anthropic", {"ANTHROPIC_API_KEY": "sk-\n-secret"}, "ANTHROPIC_API_KEY holds"),
         ("openai-responses", {"OPENAI_API_KEY": "sk-…secret"}, "OPENAI_API_KEY holds"),

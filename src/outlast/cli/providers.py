@@ -26,6 +26,7 @@ _SECRETS: Final = (
     "ANTHROPIC_AUTH_TOKEN",
     "CLAUDE_CODE_OAUTH_TOKEN",
     "AWS_BEARER_TOKEN_BEDROCK",
+    "ANTHROPIC_CUSTOM_HEADERS",
 )
 _OPENAI_SECRETS: Final = ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 _SET: Final = frozenset({"1", "true", "yes", "on"})
@@ -206,10 +207,17 @@ def _readable(environ: Mapping[str, str]) -> Mapping[str, str]:
 def _misnamed(settings: Settings, environ: Mapping[str, str], dialect: str) -> str:
     """What is wrong with what stands in the variables and settings that name a provider and its credential."""
     for name in _OPENAI_SECRETS if dialect in OPENAI_DIALECTS else _SECRETS:
-        if not environ.get(name, "").isprintable() or not environ.get(name, "").isascii():
+        lines = (
+            environ.get(name, "").splitlines()
+            if name == "ANTHROPIC_CUSTOM_HEADERS"
+            else [environ.get(name, "")]
+        )
+        if not all(line.isprintable() and line.isascii() for line in lines):
             return f"{name} holds what no header can hold. Set it anew."
     name, address = _address_of(settings, environ, dialect)
     fault = _misaddressed(address)
+    if not fault and name.endswith("ANTHROPIC_BASE_URL") and address.rstrip("/").endswith("/v1"):
+        fault = "ends in /v1, which clients of Anthropic's API add themselves. Leave that out."
     return f"{name} {fault}" if fault else ""
 
 

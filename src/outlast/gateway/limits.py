@@ -26,8 +26,8 @@ class Limits:
     hook_s: float = 60.0
     """For the answer to a hook; then the tool does not run."""
     connect_s: float = 10.0
-    silence_s: float = 300.0
-    """Without a byte from the provider."""
+    silence_s: float = 600.0
+    """Without a byte from the provider: as long as the clients of providers wait, for one asked again is paid again."""
     total_s: float = 3600.0
     """For one model call."""
     calm_s: float = 5.0

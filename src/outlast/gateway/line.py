@@ -39,7 +39,8 @@ class Line:
             httpx.HTTPError
         """
         sent = await target.translator.put(asked, target)
-        request = self._client.build_request(sent.method, sent.url, headers=sent.headers, content=sent.body)
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent.headers]
+        request = self._client.build_request(sent.method, sent.url, headers=headers, content=sent.body)
         response = await self._client.send(request, stream=True)
         try:
             yield target.translator.hear(response)

@@ -113,7 +113,9 @@ class Heard:
     @property
     def headers(self) -> tuple[Header, ...]:
         """As they go to the harness."""
-        pairs = [(name.lower(), value) for name, value in self._response.headers.multi_items()]
+        # Byte by byte as they came: what is no ASCII in them is not for us to guess at.
+        raw = self._response.headers.raw
+        pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
         dropped = _NOT_PASSED | _named_hops(pairs)
         return tuple((name, value) for name, value in pairs if name not in dropped)
 
