@@ -17,6 +17,7 @@ export function door() {
     name: "outlast",
     baseURL: process.env.OUTLAST_BASE_URL ?? "http://127.0.0.1:1/v1",
     apiKey: process.env.OUTLAST_ATTEMPT_TOKEN ?? "none",
+    includeUsage: true, // else a stream says nothing of what it has cost
   };
 }
 
