@@ -288,7 +288,7 @@ async def test_an_error_that_is_no_json_is_passed_on_as_it_is(status: int) -> No
 
 
 async def test_headers_that_are_no_ascii_pass_both_ways_byte_by_byte() -> None:
-    odd = "caf\u00e9 \u201cquoted\u201d".encode().decode("latin-1")
+    odd = "\u00e9t\u00e9 \u201cquoted\u201d".encode().decode("latin-1")
     seen = list[bytes]()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
