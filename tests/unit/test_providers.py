@@ -14,9 +14,11 @@ from outlast.adapters.eve import Eve
 from outlast.adapters.opencode import OpenCode
 from outlast.adapters.pi import Pi
 from outlast.adapters.scripted import Scripted
+from outlast.cli.clouds import LoadedClouds
 from outlast.cli.providers import choose, refuse_unusable, upstream_of
 from outlast.errors import BadInput, BadSettings
 from outlast.gateway import Asker, NoCredential, Target
+from outlast.gateway.target import Asked
 from outlast.gateway.tenant_keys import read_tenant_keys
 from outlast.settings import ANTHROPIC, OPENAI, Settings
 
@@ -254,6 +256,38 @@ async def test_a_key_can_be_changed_while_workers_run(tmp_path: Path) -> None:
     assert (await upstream.target(acme)).headers == {"x-api-key": "new"}
 
 
+CLOUDS = """
+[tenants.one.bedrock]
+region = "eu-west-1"
+key = "of-one"
+base_url = "http://bedrock.test"
+[tenants.two.bedrock]
+region = "us-east-1"
+profile = "nobody-has-it"
+[tenants.three.vertex]
+project = "p"
+credentials = "nothing.json"
+"""
+
+
+async def test_a_tenant_may_have_its_models_from_a_cloud_and_never_with_the_workers_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-worker")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-worker")
+    settings = keys(tmp_path, CLOUDS)
+    asked = Asked("POST", "/v1/messages", [], b'{"model":"m","messages":[]}')
+    one = await target({}, "anthropic", settings, "one")
+    sent = await one.translator.put(asked, one)
+    assert sent.url == "http://bedrock.test/model/m/invoke"
+    assert ("authorization", "Bearer of-one") in sent.headers
+    two = await target({}, "anthropic", settings, "two")
+    with pytest.raises(NoCredential, match="nobody-has-it"):
+        await two.translator.put(asked, two)
+    with pytest.raises(NoCredential, match=r"nothing\.json holds no key"):
+        await target({}, "anthropic", settings, "three")
+
+
 @pytest.mark.parametrize(
     ("text", "mode", "says"),
     [
@@ -263,6 +297,15 @@ async def test_a_key_can_be_changed_while_workers_run(tmp_path: Path) -> None:
         ('[tenants.a.anthropic]\nkeys="secret"\n', 0o600, "keys"),
         ('[tenants.a.google]\nkey="secret"\n', 0o600, "google"),
         ('[tenants.a.openai]\nbase_url="ftp://x"\n', 0o600, "http://"),
+        ('[tenants.a.openai]\nkey="…secret"\n', 0o600, "no header"),
+        ('[tenants.a.bedrock]\nregion="eu-west-1"\n', 0o600, "give a `key` of Bedrock"),
+        ('[tenants.a.bedrock]\nkey="secret"\n', 0o600, "region"),
+        ('[tenants.a.vertex]\nproject="p"\n', 0o600, "credentials"),
+        (
+            '[tenants.a.bedrock]\nregion="r"\nkey="secret"\n[tenants.a.anthropic]\nkey="secret"\n',
+            0o600,
+            "give one of",
+        ),
         ("nonsense", 0o600, "keys_file"),
     ],
 )
@@ -271,7 +314,7 @@ async def test_a_file_of_keys_that_cannot_be_right_is_refused_without_telling_a_
 ) -> None:
     settings = keys(tmp_path, text, mode)
     with pytest.raises(BadSettings, match=says) as caught:
-        read_tenant_keys(Path(settings.keys_file))
+        read_tenant_keys(Path(settings.keys_file), LoadedClouds())
     assert "secret" not in str(caught.value)
     with pytest.raises(NoCredential):
         await target({}, "anthropic", settings, "a")

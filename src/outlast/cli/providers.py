@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from outlast.adapter import Adapter
+from outlast.cli.clouds import LoadedClouds
 from outlast.cli.lazy import loaded
 from outlast.errors import BadInput, BadSettings
 from outlast.gateway.target import Upstream
@@ -46,7 +47,7 @@ class Choice:
 def upstream_of(settings: Settings, environ: Mapping[str, str]) -> Upstream:
     """The providers for this worker: those of `keys_file` by tenant, else those that the environment names."""
     if settings.keys_file:
-        return TenantKeys(Path(settings.keys_file).expanduser())
+        return TenantKeys(Path(settings.keys_file).expanduser(), LoadedClouds())
     return ByDialect({dialect: choose(settings, environ, dialect).upstream for dialect in DIALECTS})
 
 
@@ -103,16 +104,18 @@ def fault_of(
 
 def _of_tenant(settings: Settings, dialect: str) -> Choice:
     file = Path(settings.keys_file).expanduser()
-    told = f"{file} for tenant {settings.tenant}"
+    told, clouds = f"{file} for tenant {settings.tenant}", LoadedClouds()
+    keys = TenantKeys(file, clouds)
     try:
-        tenants = read_tenant_keys(file)
+        tenants = read_tenant_keys(file, clouds)
     except BadSettings as error:
-        return Choice(TenantKeys(file), told, str(error))
+        return Choice(keys, told, str(error))
     provider = "openai" if dialect in OPENAI_DIALECTS else "anthropic"
     found = tenants.get(settings.tenant)
     if found is None or dialect not in found.upstreams:
-        return Choice(TenantKeys(file), told, f"It has no [tenants.{settings.tenant}.{provider}]. Add it.")
-    return Choice(TenantKeys(file), told)
+        return Choice(keys, told, f"It has no [tenants.{settings.tenant}.{provider}]. Add it.")
+    upstream = found.upstreams[dialect]
+    return Choice(keys, told, upstream.reason if isinstance(upstream, Unusable) else "")
 
 
 def _anthropic(settings: Settings, environ: Mapping[str, str]) -> Choice:

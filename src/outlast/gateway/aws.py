@@ -53,6 +53,11 @@ class Chain:
         return dict(request.headers.items())
 
 
+def chain_of(profile: str) -> Chain:
+    """The credentials of one profile, whatever the variables say."""
+    return Chain(Session(profile=profile))
+
+
 @dataclass(frozen=True, slots=True)
 class BedrockKey:
     """An API key of Bedrock, which needs no signature."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import anyio.to_thread
 import msgspec
@@ -30,6 +30,10 @@ class _Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             msg = "`base_url` must begin with http:// or https://"
             raise ValueError(msg)
+        held = (self.key, self.token, self.base_url, *self.headers.values())
+        if not all(text.isascii() and text.isprintable() for text in held):
+            msg = "something here holds characters that no header can hold"
+            raise ValueError(msg)
         if not (self.key or self.token or self.base_url):
             msg = "give a `key`, a `token` or a `base_url`"
             raise ValueError(msg)
@@ -39,16 +43,56 @@ class _Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {name.lower(): value for name, value in self.headers.items()}
 
 
+class _Bedrock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    region: str
+    key: str = ""
+    profile: str = ""
+    base_url: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.key) == bool(self.profile):
+            msg = (
+                "give a `key` of Bedrock or a `profile` of AWS; the worker's own credentials are no tenant's"
+            )
+            raise ValueError(msg)
+
+
+class _Vertex(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    project: str
+    credentials: str
+    region: str = "global"
+    base_url: str = ""
+
+
 class _Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     anthropic: _Provider | None = None
+    bedrock: _Bedrock | None = None
+    vertex: _Vertex | None = None
     openai: _Provider | None = None
+
+    def __post_init__(self) -> None:
+        if sum(one is not None for one in (self.anthropic, self.bedrock, self.vertex)) > 1:
+            msg = "give one of `anthropic`, `bedrock` and `vertex`: all are asked in Anthropic's dialect"
+            raise ValueError(msg)
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tenants: dict[str, _Tenant]
 
 
-def read_tenant_keys(file: Path) -> Mapping[str, ByDialect]:
+class Clouds(Protocol):
+    """Makes the providers that need a library of their own."""
+
+    def bedrock(self, region: str, key: str, profile: str, base_url: str) -> Upstream:
+        """Amazon Bedrock, with an API key of it or a profile of AWS; `Unusable` where its library is not here."""
+        ...
+
+    def vertex(self, project: str, region: str, credentials: str, base_url: str) -> Upstream:
+        """Vertex AI, with the key of a service account in a file; `Unusable` where its library is not here."""
+        ...
+
+
+def read_tenant_keys(file: Path, clouds: Clouds) -> Mapping[str, ByDialect]:
     """The providers of every tenant that `file` names.
 
     Raises:
@@ -65,17 +109,22 @@ def read_tenant_keys(file: Path) -> Mapping[str, ByDialect]:
         held = msgspec.toml.decode(text, type=_File)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _bad(file, str(error)) from None  # msgspec names places and types, never a value
-    return {name: ByDialect(_upstreams(tenant)) for name, tenant in held.tenants.items()}
+    return {name: ByDialect(_upstreams(tenant, clouds)) for name, tenant in held.tenants.items()}
 
 
 def _bad(file: Path, reason: str) -> BadSettings:
     return BadSettings(name="keys_file", value=str(file), reason=reason, source="keys_file")
 
 
-def _upstreams(tenant: _Tenant) -> Mapping[str, Upstream]:
+def _upstreams(tenant: _Tenant, clouds: Clouds) -> Mapping[str, Upstream]:
     upstreams: dict[str, Upstream] = {}
     if tenant.anthropic is not None:
         upstreams["anthropic"] = _anthropic(tenant.anthropic)
+    if (aws := tenant.bedrock) is not None:
+        upstreams["anthropic"] = clouds.bedrock(aws.region, aws.key, aws.profile, aws.base_url)
+    if (google := tenant.vertex) is not None:
+        found = clouds.vertex(google.project, google.region, google.credentials, google.base_url)
+        upstreams["anthropic"] = found
     if (openai := tenant.openai) is not None:
         key = OpenAIKey(openai.key or openai.token, openai.base_url or OPENAI, openai.small_headers)
         upstreams |= dict.fromkeys(OPENAI_DIALECTS, key)
@@ -99,10 +148,11 @@ class TenantKeys:
     """
 
     file: Path
+    clouds: Clouds
 
     async def target(self, asker: Asker) -> Target:
         try:
-            tenants = await anyio.to_thread.run_sync(read_tenant_keys, self.file)
+            tenants = await anyio.to_thread.run_sync(read_tenant_keys, self.file, self.clouds)
         except BadSettings as error:
             raise NoCredential(str(error)) from None
         found = tenants.get(asker.tenant)

@@ -4,7 +4,7 @@ Format: "rawPredict" and "streamRawPredict" of publishers' models in the API ref
 Anthropic's models. The stream is Anthropic's own.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Protocol, cast
 
 import anyio
@@ -14,6 +14,7 @@ import httpx
 import msgspec
 from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import Request
+from google.oauth2 import service_account
 
 from outlast.gateway.anthropic_elsewhere import (
     error_body,
@@ -57,22 +58,43 @@ def default_credentials() -> Credentials:
     return found
 
 
+def credentials_in(file: str) -> Credentials:
+    """Those of the service account whose key `file` holds.
+
+    Raises:
+        NoCredential
+    """
+    try:
+        # Google's library tells too little of its types here.
+        load = service_account.Credentials.from_service_account_file  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return cast("Credentials", load(file, scopes=[_SCOPE]))
+    except (GoogleAuthError, ValueError, OSError) as error:
+        reason = f"{file} holds no key of a service account of Google Cloud ({type(error).__name__})."
+        raise NoCredential(reason) from None
+
+
 class Vertex:
     """See `outlast.gateway.target.Upstream` and `Translator`.
 
     Args:
         project: of Google Cloud.
         region: `global`, or one that offers the model.
-        credentials: by default those that are found when the first request is made.
+        credentials: by default those that `find` gives when the first request is made.
         base_url: by default the region's own endpoint.
     """
 
     def __init__(
-        self, project: str, region: str, credentials: Credentials | None = None, base_url: str = ""
+        self,
+        project: str,
+        region: str,
+        credentials: Credentials | None = None,
+        base_url: str = "",
+        find: Callable[[], Credentials] = default_credentials,
     ) -> None:
         self._project = project
         self._region = region
         self._credentials = credentials
+        self._find = find
         self._base_url = (base_url or f"https://{_host(region)}/v1").rstrip("/")
         self._one = anyio.Lock()
 
@@ -96,7 +118,7 @@ class Vertex:
         async with self._one:
             try:
                 if self._credentials is None:
-                    self._credentials = await anyio.to_thread.run_sync(default_credentials)
+                    self._credentials = await anyio.to_thread.run_sync(self._find)
                 if not self._credentials.valid:
                     await anyio.to_thread.run_sync(self._credentials.refresh, Request())
             except GoogleAuthError as error:
