@@ -60,6 +60,8 @@ class ModelAsk:
     asked_by: int = 0
     placed: bool = False
     """A loop's own request: it is the next call of its lane, or the turn has diverged."""
+    unseen: bool = False
+    """The harness asks its model past us: nobody here knows whether that still answers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ class Settings:
     data_dir: str = ""
     harness_dir: str = ""
     lease_s: float = 10.0
+    silence_s: float = 600.0
     concurrency: int = 16
     drain_s: float = 30.0
     anthropic_base_url: str = ANTHROPIC
@@ -64,6 +65,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "data_dir": "What outlast keeps on this machine: the World, homes and workspaces, locks. Default: the platform's.",
     "harness_dir": "Where `outlast install` puts harnesses. Default: `harnesses` in the data directory.",
     "lease_s": "How long a worker's leases stand without renewal. A worker that is paused for longer is killed.",
+    "silence_s": "How long a harness may neither ask for anything nor say anything, with no call running that it waits "
+    "for. Then it is killed, and another attempt goes on.",
     "concurrency": "How many sessions one worker advances at once.",
     "drain_s": "How long `outlast work` lets turns go on after SIGTERM before it hands them over.",
     "anthropic_base_url": "Where model requests in the Anthropic dialect go.",
@@ -80,6 +83,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "lease_s": (0.5, 600.0),
+    "silence_s": (1.0, 86400.0),
     "concurrency": (1, 1000),
     "drain_s": (0.0, 86400.0),
 }

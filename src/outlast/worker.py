@@ -59,6 +59,8 @@ class WorkerConfig:
     lease_s: float = 10.0
     kill_grace_s: float = KILL_GRACE_S
     """How long, after a lease merely ran out, what its holder started may still be dying."""
+    silence_s: float = 600.0
+    """How long a harness's program may be silent while nothing runs that it waits for; then its attempt ends."""
     concurrency: int = 16
     supervision: Supervision | None = None
     """Held of the supervisor that is this worker's parent; None when embedded in somebody else's process: then each
@@ -251,8 +253,7 @@ class Worker:
 
     async def _look_for_tenants(self) -> None:
         """Serve each tenant that is to be served and is not yet."""
-        config, claiming = self._config, self._claiming
-        wanted = config.tenants
+        config, claiming, wanted = self._config, self._claiming, self._config.tenants
         if config.all_tenants:
             if not self._polled:
                 return
@@ -323,7 +324,7 @@ class Worker:
             config.locks, self._keeper, config.lease_s, self._has_pid_namespaces, within
         )
         make = partial(make_places, workspace=is_ours(state))
-        yield Surroundings(self._gateway, processes, places_of(config.data, state), make)
+        yield Surroundings(self._gateway, processes, places_of(config.data, state), make, config.silence_s)
 
     async def _has_pid_namespaces(self) -> bool:
         if self._pid_namespace is None:
@@ -373,8 +374,7 @@ async def open_worker(
     make_private(config.locks)
     config = config if config.name else replace(config, name=new_id("worker"))
     holder = "" if config.supervision is None else str(Holder(host_id(), config.supervision.lock.name))
-    liveness = world.open_liveness()
-    row = WorkerRow(config.name, holder, 0.0)
+    liveness, row = world.open_liveness(), WorkerRow(config.name, holder, 0.0)
     found: list[Worker] = []
     keeper = Keeper(
         lambda: liveness.renew(row, config.lease_s),

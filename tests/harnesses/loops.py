@@ -16,6 +16,7 @@ from outlast.testing.adapter_contract.shop import Effects
 
 _NO_HOOK: Final = "It runs in the worker: there is no hook that could fail."
 _NO_PROCESS: Final = "It runs in the worker: there is no program of its own to kill or to upgrade."
+_NO_SILENCE: Final = "It runs in the worker: there is no program that could fall silent."
 _NO_COMPACTION: Final = "It compacts nothing of its own accord: what sums a history up is the agent's code."
 LACKS: Final[Mapping[str, str]] = {
     "a_hook_that_fails_blocks_the_tool": _NO_HOOK,
@@ -24,6 +25,7 @@ LACKS: Final[Mapping[str, str]] = {
     "a_hook_that_breaks_off_blocks_the_tool": _NO_HOOK,
     "a_hook_that_hangs_holds_the_tool_back_until_the_turn_is_cancelled": _NO_HOOK,
     "a_harness_killed_alone_is_started_again_and_repeats_nothing": _NO_PROCESS,
+    "a_harness_that_falls_silent_is_started_again_and_repeats_nothing": _NO_SILENCE,
     "a_harness_upgraded_in_between_is_warned_about_and_repeats_nothing": _NO_PROCESS,
     "a_compaction_by_the_harness_is_no_divergence": _NO_COMPACTION,
     "a_compaction_killed_when_it_is_asked_for_is_carried_on": _NO_COMPACTION,

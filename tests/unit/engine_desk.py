@@ -13,7 +13,7 @@ from outlast.codec import encode_records
 from outlast.engine.batch import Batcher
 from outlast.engine.control import Control
 from outlast.engine.spacing import Spacing
-from outlast.engine.turn import Advancer
+from outlast.engine.turn import Advancer, OpenSurroundings
 from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate
 from outlast.notify import Notifier
@@ -53,6 +53,7 @@ class Desk:
     control: Control = field(default_factory=Control)
     notifier: Notifier | None = None
     spacing: Callable[[], Spacing] = Spacing
+    surroundings: OpenSurroundings = nowhere
 
     async def work(self, agent: Agent) -> None:
         """Go on until nothing is ready."""
@@ -77,7 +78,7 @@ class Desk:
             self.world,
             batcher,
             {agent.name: agent},
-            nowhere,
+            self.surroundings,
             self.gate,
             self.clock,
             kill_grace_s=0.0,

@@ -33,6 +33,7 @@ async def serve(setup: Setup, wish: WorkerWish) -> int:
         data=data,
         machine=machine_id(data),
         lease_s=setup.settings.lease_s,
+        silence_s=setup.settings.silence_s,
         concurrency=wish.concurrency or setup.settings.concurrency,
         supervision=wish.supervision,
         clock=setup.clock,

@@ -119,6 +119,7 @@ class _Wrapping:
             data=setup.settings.data,
             machine=machine_id(setup.settings.data),
             lease_s=setup.settings.lease_s,
+            silence_s=setup.settings.silence_s,
             supervision=self._wish.supervision,
             clock=setup.clock,
             only=session.id,

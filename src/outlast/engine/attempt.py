@@ -14,6 +14,7 @@ from outlast.documents import Document, Wish
 from outlast.engine.calls import AttemptCalls
 from outlast.engine.context import Context
 from outlast.engine.results import read_result
+from outlast.engine.silence import SILENCE_S, HeardProcesses, Silence
 from outlast.engine.steers import AttemptSteers
 from outlast.fold import CallState, FileState, SessionState, TurnState
 from outlast.gate import Gate
@@ -35,6 +36,8 @@ class Surroundings:
     places: Places
     prepare: Callable[[Places], None] = _nothing
     """Makes the directories of `places`; called when they are first asked for, which not every harness does."""
+    silence_s: float = SILENCE_S
+    """How long a program may be silent while nothing runs that it waits for."""
 
 
 class EngineAttempt:
@@ -50,6 +53,9 @@ class EngineAttempt:
         self._prepared = False
         self.resumed = resumed
         self.calls = AttemptCalls(context)
+        self.processes: Processes = HeardProcesses(
+            around.processes, Silence(context, around.silence_s, self.calls.is_waited_for)
+        )
         self.steers = AttemptSteers(context)
         self.plan: Sequence[Step] = ()
 
@@ -97,10 +103,6 @@ class EngineAttempt:
     @property
     def gateway(self) -> Gateway:
         return self._around.gateway
-
-    @property
-    def processes(self) -> Processes:
-        return self._around.processes
 
     @property
     def places(self) -> Places:

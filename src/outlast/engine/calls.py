@@ -53,6 +53,7 @@ class AttemptCalls(LoopCalls):
     # model calls
 
     async def open_model(self, ask: ModelAsk) -> Opening:
+        self._context.asked = True
         return await self._models.open(ask)
 
     async def settle_model(
@@ -212,11 +213,18 @@ class AttemptCalls(LoopCalls):
 
         One that began a sub-agent does not: what runs are the calls of that.
         """
-        if self._models.running or self._running.busy or self._beginning:
+        return self._models.running or self._acts()
+
+    def _acts(self) -> bool:
+        if self._running.busy or self._beginning:
             return True
         fence = self._context.writer.lease.fence
         started = (call.intent for call in self._context.turn.open_calls() if call.started == fence)
         return any(intent.runs_in == "harness" and not intent.spawns for intent in started)
+
+    def is_waited_for(self) -> bool:
+        """Whether a call runs, or is about to, that the harness waits for."""
+        return self._models.answering or self._running.under_way or self._acts()
 
     async def stop(self, patience_s: float | None) -> bool:
         """Stop every tool that runs here (see `Runs.stop`)."""

@@ -52,6 +52,10 @@ class Context:
         self.term = Term(clock)
         """When its worker must have ended."""
         self._turn = writer.state.turn
+        self.moved_s = clock.elapsed()
+        """When something was last written, on the clock that never jumps."""
+        self.asked = False
+        """The harness has asked for something in this attempt."""
         self.stopping: str | None = None
         """Why the attempt is ending, once it is: nothing new may begin."""
         self.on_stop: Callable[[], None] = lambda: None
@@ -69,8 +73,7 @@ class Context:
         self.budget: Budget | None = None
         self._allowance = Allowance(world, writer)
         self.documents = Documents(writer.state, self.blobs, {}, clock)
-        self._held = 0
-        self._resting = 0
+        self._held = self._resting = 0
         self._over = asyncio.Event()
         self._rest = asyncio.Event()
 
@@ -206,6 +209,7 @@ class Context:
         """
         if self.closed:
             self.check()
+        self.moved_s = self.clock.elapsed()
         return self.writer.append(*records, packer=packer, consumes=consumes, lazy=lazy)
 
     async def write(self, *records: AnyRecord) -> None:

@@ -27,17 +27,26 @@ class ModelCalls:
         self._walk = walk
         self._running: dict[int, asyncio.Future[Mapping[str, Any] | None]] = {}
         self._began: dict[int, float] = {}
+        self._unseen: set[int] = set()
 
     @property
     def running(self) -> bool:
         """A provider is being asked."""
         return bool(self._running)
 
+    @property
+    def answering(self) -> bool:
+        """A provider is being asked, and who asks it would tell if it fell silent."""
+        return any(call not in self._unseen for call in self._running)
+
     async def open(self, ask: ModelAsk) -> Opening:
         try:
-            return await self._open(ask)
+            opening = await self._open(ask)
         except TurnStopped as stopped:
             return Parked(stopped.why)
+        if ask.unseen and isinstance(opening, Send):
+            self._unseen.add(opening.call)
+        return opening
 
     async def _open(self, ask: ModelAsk) -> Opening:
         context = self._context

@@ -25,6 +25,11 @@ class Runs:
         """Something runs that does not merely pause before it begins once more."""
         return any(call not in self._paused and not task.done() for call, (task, _) in self._running.items())
 
+    @property
+    def under_way(self) -> bool:
+        """Something has begun and not ended; what pauses before it begins once more is under way as well."""
+        return any(not task.done() for task, _ in self._running.values())
+
     def find(self, call: int) -> Ending[ToolResult] | None:
         """The run of a call, as long as it lasts; one that failed stays."""
         found = self._running.get(call)

@@ -133,7 +133,7 @@ class SeenSteps:
         match = digest(attempt.session.encode(), attempt.turn.input.encode(), str(len(settled)).encode())
         said = [{"role": "user", "content": attempt.prompt}] if not settled else []
         opening = await attempt.calls.open_model(
-            ModelAsk(MAIN, self._model, match, {"durable": "by turn"}, said)
+            ModelAsk(MAIN, self._model, match, {"durable": "by turn"}, said, unseen=True)
         )
         match opening:
             case Send(call=number):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from outlast.gate import Point
-from outlast.records import AttemptOpened, CallOutcome
+from outlast.records import AttemptEnded, AttemptOpened, CallOutcome
 from outlast.testing.adapter_contract.case import Case, Ground, Lacking, Run, promise
 from outlast.testing.adapter_contract.promises import moved_prefixes
 from outlast.testing.adapter_contract.shop import effect_command
@@ -21,6 +21,8 @@ STREAMS: Final = Spot(Point.IN_EFFECT, "model", 2)
 LATER: Final = Spot(Point.IN_EFFECT, "model", 4)
 """The second answer streams."""
 OVER: Final = Spot(Point.BEFORE_SETTLE)
+SILENCE_S: Final = 4.0
+"""Longer than a program needs between one call and the next, also on a loaded machine."""
 
 
 def batch(subject: Subject) -> Mapping[str, Sequence[Step]]:
@@ -103,6 +105,25 @@ async def a_harness_killed_alone_is_started_again_and_repeats_nothing(ground: Gr
                 os.kill(pid, signal.SIGKILL)
             assert (await ended(turn)).status == "done"
         assert len(await stage.of_kind(AttemptOpened)) > 1
+        assert stage.effects().count("never") == 1
+        await stage.kept()
+
+
+@promise()
+async def a_harness_that_falls_silent_is_started_again_and_repeats_nothing(ground: Ground) -> None:
+    tool = ground.use("charge", mark="never", hold_s=1.0)
+    async with ground.staged({"go": [Step(text="Once.", tools=(tool,)), *says(LAST)]}) as stage:
+        turn = await stage.send(prompt("go"), id="go")
+        async with stage.worker(silence_s=SILENCE_S):
+            await until(lambda: stage.effects().count("never") == 1)
+            programs = stage.programs()
+            if not programs:
+                raise Lacking("it has no process of its own")
+            for pid in programs:
+                os.kill(pid, signal.SIGSTOP)  # it lives on, and does nothing with the result
+            assert (await ended(turn)).status == "done"
+        reasons = [record.error for record in await stage.of_kind(AttemptEnded)]
+        assert any(f"silent for {SILENCE_S:g} s" in reason for reason in reasons), reasons
         assert stage.effects().count("never") == 1
         await stage.kept()
 
@@ -220,6 +241,7 @@ CASES: Final[tuple[Case, ...]] = (
     a_worker_killed_again_in_the_tool_of_an_answer_asked_for_twice_costs_no_finished_call,
     a_shell_command_killed_while_it_runs_is_in_doubt_and_not_repeated,
     a_harness_killed_alone_is_started_again_and_repeats_nothing,
+    a_harness_that_falls_silent_is_started_again_and_repeats_nothing,
     a_turn_killed_between_calls_goes_on_on_a_machine_that_has_only_the_world,
     the_next_turn_remembers_an_answer_that_never_reached_the_harness,
     a_turn_cancelled_while_no_worker_lives_ends_as_cancelled,

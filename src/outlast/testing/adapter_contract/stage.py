@@ -137,11 +137,18 @@ class Stage:
 
     @asynccontextmanager
     async def worker(
-        self, *, gate: Gate | None = None, lease_s: float = 10.0, limits: Limits | None = None
+        self,
+        *,
+        gate: Gate | None = None,
+        lease_s: float = 10.0,
+        silence_s: float = LIMIT_S,
+        limits: Limits | None = None,
     ) -> AsyncGenerator[Worker]:
         """A worker in this process."""
         clock = SystemClock()
-        config = WorkerConfig(self.data, lease_s=lease_s, clock=clock, gate=gate or OpenGate())
+        config = WorkerConfig(
+            self.data, lease_s=lease_s, silence_s=silence_s, clock=clock, gate=gate or OpenGate()
+        )
         upstream = Open(self.models.base_url)
         async with (
             open_gateway(upstream=upstream, clock=clock, limits=limits or Limits(hello_s=HELLO_S)) as gateway,

@@ -33,6 +33,7 @@ PROMISES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "`kill -9` again, during the recovery": ("a_worker_killed_again_",),
     "`kill -9` of the harness alone": ("a_harness_killed_alone_",),
+    "A harness that falls silent is started again": ("a_harness_that_falls_silent_",),
     "The provider's cache of the prompt holds": ("a_prompt_begins_",),
     "Another version is warned about": ("a_harness_upgraded_",),
     "Sub-agents": ("a_sub_agent_",),
