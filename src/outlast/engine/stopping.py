@@ -17,17 +17,21 @@ async def stop(tasks: "Collection[asyncio.Task[Any]]") -> bool:
     Returns whether all have ended. One that has not runs on: whoever stops it must see to it that it can do no harm.
     """
     left = {task for task in tasks if not task.done()}
-    try:
-        for number in range(TRIES):
-            for task in left:
-                if (
-                    number or not task.cancelling()
-                ):  # what was cancelled already may be at putting its things in order
-                    task.cancel()
-            if left:
-                _, left = await asyncio.wait(left, timeout=PATIENCE_S)
-    finally:
-        for task in tasks:
-            if task.done() and not task.cancelled():
-                task.exception()  # looked at, else asyncio complains where whoever stops them is cancelled meanwhile
+    for task in tasks:
+        if task.done():
+            _look_at(task)
+        else:
+            task.add_done_callback(_look_at)  # also of one that ends when nobody waits for it any more
+    for number in range(TRIES):
+        for task in left:
+            if number or not task.cancelling():  # what was cancelled may be at putting its things in order
+                task.cancel()
+        if left:
+            _, left = await asyncio.wait(left, timeout=PATIENCE_S)
     return not left
+
+
+def _look_at(task: "asyncio.Task[Any]") -> None:
+    """Take what a task came to, else asyncio logs it, with all the words of its error."""
+    if not task.cancelled():
+        task.exception()

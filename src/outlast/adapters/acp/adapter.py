@@ -4,7 +4,6 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from importlib import metadata
 from pathlib import Path
 from string import Template
@@ -15,7 +14,7 @@ from outlast.adapters.acp.dialogue import AcpDialogue, names_ours
 from outlast.adapters.acp.driver import Driver
 from outlast.adapters.acp.files import SessionFiles, link, write_files
 from outlast.adapters.acp.resuming import correct_results
-from outlast.adapters.program import past_proxies
+from outlast.adapters.program import overridden, past_proxies
 from outlast.errors import HarnessMissing
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -107,10 +106,7 @@ class Acp:
             tool = tools[ours]
             return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         known: Mapping[str, Policy] = self.policies if self.model is not None else {**SEEN, **self.policies}
-        policy: Policy | None = known.get(name)
-        if policy is None:
-            policy = next((known[one] for one in known if fnmatchcase(name, one)), None)
-        return Resolved(name, "harness", policy or "never")
+        return Resolved(name, "harness", overridden(name, known) or "never")
 
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on.

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from outlast.adapters.eve.conversation import Conversation
 from outlast.adapters.eve.dialogue import EveDialogue
 from outlast.adapters.eve.driver import STILL_S, Driver
 from outlast.adapters.eve.state import EveState
-from outlast.adapters.program import past_proxies
+from outlast.adapters.program import overridden, past_proxies
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessError
 from outlast.records.kinds import Policy
@@ -71,12 +70,7 @@ class Eve:
         return Resolved(name, "harness", self._policy_of(name))
 
     def _policy_of(self, name: str) -> Policy:
-        if name in self.policies:
-            return self.policies[name]
-        for pattern, policy in self.policies.items():
-            if fnmatchcase(name, pattern):
-                return policy
-        return "never"
+        return overridden(name, self.policies) or "never"
 
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on: in a new run of eve's, which the log answers as far as it goes.
