@@ -112,14 +112,28 @@ def this_call() -> ForeignCall:
 class Heard:
     """Where an answer goes while it comes: a `Show`, and told of each piece of the stream that was heard."""
 
-    def __init__(self, attempt: Attempt, call: int) -> None:
+    def __init__(self, attempt: Attempt, board: Board, call: int) -> None:
         self._attempt = attempt
+        self._board = board
         self._call = call
         self._begun = False
 
     def __call__(self, kind: PieceKind, piece: str) -> None:
         """Show a piece to watchers."""
         self._attempt.calls.show(self._call, kind, piece)
+
+    def own_id(self, asked: str) -> str:
+        """The id of a tool call in the answer, or another in its place where a call of the turn has it already.
+
+        Ask once for each call that the framework will run, and put what this returns into the answer: some models
+        number their calls anew in each answer.
+        """
+        own, more = asked, 0
+        while own in self._board.ids or self._attempt.calls.intent_of(own) is not None:
+            own = f"{asked}-{self._call}-{more}" if more else f"{asked}-{self._call}"
+            more += 1
+        self._board.ids.add(own)
+        return own
 
     async def heard(self) -> None:
         """Something came: the provider answers. Await it between pieces where that is possible."""
@@ -203,7 +217,7 @@ async def _send(attempt: Attempt, board: Board, call: int, send: SendForeign) ->
     calls = attempt.calls
     await attempt.gate.cross(Point.IN_EFFECT, call=call, policy="model")
     try:
-        answer = await send(Heard(attempt, call))
+        answer = await send(Heard(attempt, board, call))
         value = msgspec.json.decode(to_json(dict(answer.value), what="the model's answer"))
     except ModelCallFailed as error:
         await calls.void_model(call, str(error), billed(error), retry_after_s=error.retry_after_s)

@@ -23,6 +23,8 @@ class Board:
         self.idle = asyncio.Event()
         self.walk = 0
         """Which of the turn's walks the loop is in: how often it had begun again before."""
+        self.ids: set[str] = set()
+        """Under which tool calls of answers of this attempt are known, be they in the log or not yet."""
         self.closed = False
         """The attempt is over: a loop that is being taken down does nothing more."""
         self.failure: ModelCallFailed | None = None

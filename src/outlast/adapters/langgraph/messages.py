@@ -1,6 +1,6 @@
 """LangChain's messages as JSON, and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
@@ -39,6 +39,37 @@ def asks_of(message: AIMessage, names: Sequence[str] | frozenset[str]) -> list[T
         for call in message.tool_calls
         if call["id"] and call["name"] in names
     ]
+
+
+def with_own_ids(
+    message: AIMessage, names: Sequence[str] | frozenset[str], own: Callable[[str], str]
+) -> AIMessage:
+    """The answer with an id of its own for each call that will run durably, wherever it stands in it."""
+    new = [(ask.harness_id, own(ask.harness_id)) for ask in asks_of(message, names)]
+    if all(old == fresh for old, fresh in new):
+        return message
+    update: dict[str, Any] = {"tool_calls": _renamed(message.tool_calls, new)}
+    if isinstance(message.content, list):
+        update["content"] = _renamed(message.content, new)
+    if "tool_calls" in message.additional_kwargs:
+        raw = _renamed(message.additional_kwargs["tool_calls"], new)
+        update["additional_kwargs"] = {**message.additional_kwargs, "tool_calls": raw}
+    return message.model_copy(update=update)
+
+
+def _renamed(parts: Sequence[Any], new: Sequence[tuple[str, str]]) -> list[Any]:
+    """The parts with their new ids: of several with one id, the first has the first."""
+    left = list(new)
+    renamed: list[Any] = []
+    for part in parts:
+        known = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
+        found = next((one for one in left if one[0] == known.get("id")), None)
+        if found is None:
+            renamed.append(part)
+        else:
+            left.remove(found)
+            renamed.append({**known, "id": found[1]})
+    return renamed
 
 
 def usage_of(message: AIMessage, model: str) -> Usage | None:

@@ -15,7 +15,7 @@ from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel
 
 from outlast.adapters.foreign import ForeignAnswer, ForeignRequest, Heard
 from outlast.adapters.langgraph.failures import told
-from outlast.adapters.langgraph.messages import asked_of, asks_of, dumped, loaded, usage_of
+from outlast.adapters.langgraph.messages import asked_of, asks_of, dumped, loaded, usage_of, with_own_ids
 from outlast.adapters.langgraph.running import Running, running
 
 _NAMES: Final = ("model_name", "model", "model_id", "deployment_name")
@@ -87,6 +87,7 @@ class DurableModel(BaseChatModel):
             await show.heard()
             if message.text:
                 show("text", str(message.text))
+            message = with_own_ids(message, turn.names, show.own_id)
             asks = asks_of(message, turn.names)
             return ForeignAnswer(dumped(message), asks, usage_of(message, self.named))
 

@@ -1,6 +1,6 @@
 """Models whose answers stand in the log before anybody reads them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Protocol
 
@@ -69,27 +69,27 @@ class DurableProvider(ModelProvider):
     """What finds models by name, each wrapped."""
 
     def __init__(self, wrapped: ModelProvider, run: Lanes) -> None:
-        self._wrapped = wrapped
+        self.wrapped = wrapped
         self._run = run
 
     def get_model(self, model_name: str | None) -> Model:
-        return DurableModel(self._wrapped.get_model(model_name), self._run)
+        return DurableModel(self.wrapped.get_model(model_name), self._run)
 
     async def aclose(self) -> None:
-        await self._wrapped.aclose()
+        await self.wrapped.aclose()
 
 
 class DurableModel(Model):
     """A model, wrapped."""
 
     def __init__(self, wrapped: Model, run: Lanes) -> None:
-        self._wrapped = wrapped
+        self.wrapped = wrapped
         self._run = run
         self._counts_only_if_asked = isinstance(wrapped, OpenAIChatCompletionsModel)
         self._name = str(getattr(wrapped, "model", type(wrapped).__name__))
 
     async def close(self) -> None:
-        await self._wrapped.close()
+        await self.wrapped.close()
 
     async def get_response(  # noqa: PLR0913, PLR0917 - as the SDK has it
         self,
@@ -122,9 +122,12 @@ class DurableModel(Model):
         async def send(show: Heard) -> ForeignAnswer:
             with told_apart(self._name):
                 if self._run.stream:
-                    response = await _hear(self._wrapped.stream_response(*asked, **more), show)
+                    response = await _hear(self.wrapped.stream_response(*asked, **more), show)
                 else:
-                    response = await self._wrapped.get_response(*asked, **more)
+                    response = await self.wrapped.get_response(*asked, **more)
+            response = with_own_ids(
+                response, {ask.harness_id for ask in self._run.asks_of(response, tools)}, show
+            )
             asks = self._run.asks_of(response, tools)
             return ForeignAnswer(response_json(response), asks, usage_of(response, self._name))
 
@@ -189,6 +192,17 @@ def _shown(event: TResponseStreamEvent) -> tuple[Literal["text", "thinking"], st
             return "thinking", text
         case _:
             return "text", ""
+
+
+def with_own_ids(response: ModelResponse, run_here: Container[str], show: Heard) -> ModelResponse:
+    """The answer with an id of its own for each call that the run will make."""
+    output = [
+        item.model_copy(update={"call_id": show.own_id(item.call_id)})
+        if isinstance(item, ResponseFunctionToolCall) and item.call_id in run_here
+        else item
+        for item in response.output
+    ]
+    return replace(response, output=output)
 
 
 def calls_of(response: ModelResponse) -> Sequence[ResponseFunctionToolCall]:

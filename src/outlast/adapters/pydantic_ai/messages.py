@@ -1,6 +1,7 @@
 """pydantic-ai's messages as JSON that is the same in every attempt, and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
@@ -77,6 +78,20 @@ def response_json(response: ModelResponse) -> dict[str, Any]:
 def read_response(value: Mapping[str, Any]) -> ModelResponse:
     """The answer that `response_json` wrote."""
     return _RESPONSE.validate_python(dict(value))
+
+
+def with_own_ids(
+    response: ModelResponse, parameters: ModelRequestParameters, own: Callable[[str], str]
+) -> ModelResponse:
+    """The answer with an id of its own for each call that the agent will run."""
+    run_here = {ask.harness_id for ask in asks_of(response, parameters)}
+    parts = [
+        replace(part, tool_call_id=own(part.tool_call_id))
+        if isinstance(part, ToolCallPart) and part.tool_call_id in run_here
+        else part
+        for part in response.parts
+    ]
+    return replace(response, parts=parts)
 
 
 def asks_of(response: ModelResponse, parameters: ModelRequestParameters) -> Sequence[ToolAsk]:

@@ -48,6 +48,7 @@ from outlast.adapters.pydantic_ai.messages import (
     request_of,
     response_json,
     usage_of,
+    with_own_ids,
 )
 from outlast.adapters.python import IO
 from outlast.errors import BadInput, ModelCallRejected, ToolError
@@ -164,6 +165,7 @@ class DurableModel(WrapperModel):
                     response = await self._hear(asked, settings, parameters, context, show)
                 else:
                     response = await self.wrapped.request(asked, settings, parameters)
+            response = with_own_ids(response, parameters, show.own_id)
             usage = usage_of(response, self.wrapped.model_name)
             return ForeignAnswer(response_json(response), asks_of(response, parameters), usage)
 
