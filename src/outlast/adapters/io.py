@@ -114,6 +114,10 @@ class IO(Place):
         async with self._beside():
             return await job(IO(self._attempt, self._board, f"{self._lane}.{key}"))
 
+    def leave(self, key: str) -> None:
+        """What was done beside this lane under this key is over: another attempt need not do it again."""
+        self._attempt.calls.pass_by(f"{self._lane}.{key}")
+
     @property
     def docs(self) -> Docs:
         """The session's documents: each look and each edit is a call of this lane, the same in every attempt."""

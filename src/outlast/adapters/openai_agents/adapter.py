@@ -1,24 +1,26 @@
 """The adapter of an agent of the OpenAI Agents SDK, and the function beneath it, for loops of one's own."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from agents import Agent, RunConfig, Runner, RunResult, RunState
-from agents.items import ToolApprovalItem, TResponseInputItem
+from agents import Agent, RunResult
+from agents.items import TResponseInputItem
 from pydantic_core import to_jsonable_python
 
 from outlast.adapters.foreign import Replay
 from outlast.adapters.openai_agents.items import history_of, listed
-from outlast.adapters.openai_agents.models import DurableModel, DurableProvider
+from outlast.adapters.openai_agents.runner import carried
 from outlast.adapters.openai_agents.versions import here, warnings
-from outlast.adapters.openai_agents.wrapping import Run
+from outlast.adapters.openai_agents.wrapping import Run, agents_as_tools
 from outlast.adapters.python import IO, Loop
+from outlast.errors import BadInput
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 
-ALLOW = "allow"
-DENY = "deny"
+_MEMORIES: Final = ("session", "conversation_id", "previous_response_id", "auto_previous_response_id")
+_TWO_MEMORIES: Final = (
+    "{names} cannot be given here: the log of outlast's session is what the agent remembers."
+)
 
 
 class OpenAIAgents(Loop):
@@ -30,11 +32,15 @@ class OpenAIAgents(Loop):
     Args:
         agent: the agent.
         policies: what recovery may do about the function tools of it and of those it hands over to, by name: `never`,
-            `safe`, `keyed`, or a `Replay`. Those that are not named are `never` run again.
+            `safe`, `keyed`, or a `Replay`. Those that are not named are `never` run again, but agents as tools
+            (`Agent.as_tool`) are `safe`: what they had done is in the log.
         context: what makes the run's `context`, anew in each attempt.
         stream: ask models for streams, so that watchers see what comes.
         more: further arguments of `Runner.run`: `max_turns`, `run_config`. Tracing, which sends what is said to OpenAI,
             is off unless a `run_config` of yours says otherwise.
+
+    Raises:
+        BadInput: `more` holds a memory of the SDK's, such as `session`.
     """
 
     name = "openai-agents"
@@ -48,7 +54,11 @@ class OpenAIAgents(Loop):
         stream: bool = True,
         more: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(self._carry, foreign=policies or {})
+        twice = [name for name in _MEMORIES if (more or {}).get(name)]
+        if twice:
+            raise BadInput(detail=_TWO_MEMORIES.format(names=", ".join(twice)))
+        nested: dict[str, Replay | Policy] = dict.fromkeys(agents_as_tools(agent), "safe")
+        super().__init__(self._carry, foreign={**nested, **(policies or {})})
         self._agent = agent
         self._context = context
         self._stream = stream
@@ -92,35 +102,6 @@ async def run_agent(
         stream: ask models for streams, so that watchers see what comes.
         more: further arguments of `Runner.run`.
     """
-    run = Run(io, stream, io.tools)
-    config: RunConfig = more.pop("run_config", None) or RunConfig(tracing_disabled=True)
-    model = (
-        config.model
-        if config.model is None or isinstance(config.model, str)
-        else DurableModel(config.model, run)
+    return await carried(
+        Run(io, stream, io.tools), agent, asked if isinstance(asked, list) else listed(asked), more
     )
-    config = replace(config, model=model, model_provider=DurableProvider(config.model_provider, run))
-    mine = run.agent(agent)
-    result = await Runner.run(mine, asked, run_config=config, **more)
-    while result.interruptions:
-        state = result.to_state()
-        words = await io.gather(*(_question(one) for one in result.interruptions))
-        for one, word in zip(result.interruptions, words, strict=True):
-            _decide(state, one, word)
-        result = await Runner.run(mine, state, run_config=config, **more)
-    return result
-
-
-def _question(item: ToolApprovalItem) -> Callable[[IO], Any]:
-    async def ask(lane: IO) -> object:
-        asked = f"May {item.name} run with {item.arguments}?"
-        return await lane.ask(asked, choices=[ALLOW, DENY])
-
-    return ask
-
-
-def _decide(state: RunState[Any], item: ToolApprovalItem, word: object) -> None:
-    if word in {ALLOW, True}:
-        state.approve(item)
-    else:
-        state.reject(item, rejection_message=None if word in {DENY, False} else str(word))

@@ -2,9 +2,9 @@
 
 import copy
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from agents import (
@@ -22,6 +22,7 @@ from agents.tool import (
     CustomTool,
     LocalShellTool,
     ShellTool,
+    invoke_function_tool,
 )
 from agents.tool import Tool as TheirTool
 from agents.tool_context import ToolContext
@@ -32,10 +33,13 @@ from outlast.adapter import ToolAsk, ToolResult
 from outlast.adapters.endings import said_by
 from outlast.adapters.foreign import ForeignCall, this_call
 from outlast.adapters.openai_agents.models import DurableModel, calls_of
+from outlast.adapters.openai_agents.within import begun_within
 from outlast.adapters.python import IO
 from outlast.errors import BadInput, ToolError
 from outlast.tool import Tool, result_text
 
+Invoke: TypeAlias = Callable[[ToolContext[Any], str], Awaitable[Any]]
+ListTools: TypeAlias = Callable[[RunContextWrapper[Any]], Awaitable[list[TheirTool]]]
 RAISED: Final = "openai-agents: raised"
 """Tells what a tool raised through the SDK from what the model reads."""
 _LOCAL: Final = (ApplyPatchTool, ComputerTool, CustomTool, LocalShellTool, ShellTool)
@@ -110,8 +114,16 @@ class Run:
         mine.input_guardrails = [self._guardrail(one) for one in agent.input_guardrails]
         mine.output_guardrails = [self._guardrail(one) for one in agent.output_guardrails]
         if agent.mcp_servers:
-            mine.__class__ = type(type(agent).__name__, (_OverMcp, type(agent)), {"outlast_run": self})
+            mine.__dict__["get_mcp_tools"] = self._over_mcp(mine.get_mcp_tools)
         return mine
+
+    def _over_mcp(self, theirs: ListTools) -> ListTools:
+        """What lists the tools of an agent's MCP servers, each wrapped."""
+
+        async def listed(run_context: RunContextWrapper[Any]) -> list[TheirTool]:
+            return [self.tool(tool, "mcp") for tool in await theirs(run_context)]
+
+        return listed
 
     def tool(self, tool: TheirTool, agent: str) -> TheirTool:
         """The tool, wrapped if it runs here.
@@ -124,7 +136,8 @@ class Run:
         if not isinstance(tool, FunctionTool):
             return tool
         mine = copy.copy(tool)
-        mine.on_invoke_tool = Journalled(self, tool.name, tool.on_invoke_tool)
+        mine.on_invoke_tool = Journalled(self, tool.name, _within_its_time(tool))
+        mine.timeout_seconds = None  # it counts within the call, so that what it comes to is in the log
         return mine
 
     def _our(self, tool: Tool) -> TheirTool:
@@ -153,43 +166,33 @@ class Run:
         mine.name = name
 
         async def check(*about: Any) -> GuardrailFunctionOutput:
-            async def make() -> object:
-                said = theirs(*about)
-                output = await said if inspect.isawaitable(said) else said
+            async def make(lane: IO) -> object:
+                with begun_within(lane, stream=self.stream):
+                    said = theirs(*about)
+                    output = await said if inspect.isawaitable(said) else said
                 info = to_jsonable_python(output.output_info, fallback=str)
                 return {"info": info, "tripped": output.tripwire_triggered}
 
             nth = self._guarded[name] = self._guarded.get(name, 0) + 1
-            kept = await self.io.beside(f"guardrail.{name}.{nth}", lambda lane: _kept(lane, make))
+            key = f"guardrail.{name}.{nth}"
+            kept = await self.io.beside(key, lambda lane: _kept(lane, make))
+            self.io.leave(key)
             return GuardrailFunctionOutput(kept["info"], kept["tripped"])
 
         mine.guardrail_function = check
         return mine
 
 
-async def _kept(lane: IO, make: Callable[[], Awaitable[object]]) -> Any:
+async def _kept(lane: IO, make: Callable[[IO], Awaitable[object]]) -> Any:
     """What `make` returned when the turn first came here."""
-    made = None if lane.made_before else await make()
+    made = None if lane.made_before else await make(lane)
     return await lane.once("guardrail", lambda: made)
-
-
-class _OverMcp:
-    """An agent whose tools of MCP servers are wrapped as well."""
-
-    outlast_run: Run
-
-    async def get_mcp_tools(self, run_context: RunContextWrapper[Any]) -> list[TheirTool]:
-        """The tools of its servers."""
-        theirs = cast("Agent[Any]", super())
-        return [self.outlast_run.tool(tool, "mcp") for tool in await theirs.get_mcp_tools(run_context)]
 
 
 class Journalled:
     """How a wrapped tool is called: its calls are known by the ids that their models gave them."""
 
-    def __init__(
-        self, run: Run, name: str, theirs: Callable[[ToolContext[Any], str], Awaitable[Any]]
-    ) -> None:
+    def __init__(self, run: Run, name: str, theirs: Invoke) -> None:
         self._run = run
         self._name = name
         self._theirs = theirs
@@ -198,9 +201,10 @@ class Journalled:
         """How the call ends: from the log, or run now."""
         raised: list[Exception] = []
 
-        async def run(_: ForeignCall) -> ToolResult:
+        async def run(call: ForeignCall) -> ToolResult:
             try:
-                return ToolResult("ok", _plain(await self._theirs(context, arguments)))
+                with begun_within(call.io, stream=self._run.stream):
+                    return ToolResult("ok", _plain(await self._theirs(context, arguments)))
             except Exception as error:  # noqa: BLE001 - raised below, the same in every attempt
                 raised.append(error)
                 return ToolResult("error", {RAISED: said_by(error)})
@@ -212,6 +216,37 @@ class Journalled:
             raise raised[0] if raised else ToolError(tool=self._name, status="error", said=said)
         value = cast("Any", marked or result.value)
         return value if result.status == "ok" else result_text(value)
+
+
+def agents_as_tools(agent: Agent[Any]) -> Iterator[str]:
+    """The names of tools that are agents, of an agent and of those that it may hand over to or ask."""
+    met: dict[int, Agent[Any]] = {}
+    left = [agent]
+    while left:
+        one = left.pop()
+        if id(one) in met:
+            continue
+        met[id(one)] = one
+        for tool in one.tools:
+            inner = getattr(tool, "_agent_instance", None)
+            if isinstance(tool, FunctionTool) and isinstance(inner, Agent):
+                yield tool.name
+                left.append(cast("Agent[Any]", inner))
+        for handoff in one.handoffs:
+            target = handoff if isinstance(handoff, Agent) else getattr(handoff, "_agent_ref", lambda: None)()
+            if isinstance(target, Agent):
+                left.append(cast("Agent[Any]", target))
+
+
+def _within_its_time(tool: FunctionTool) -> Invoke:
+    """How a tool is called, with its time-out where it has one."""
+    if tool.timeout_seconds is None:
+        return tool.on_invoke_tool
+
+    async def invoke(context: ToolContext[Any], arguments: str) -> Any:
+        return await invoke_function_tool(function_tool=tool, context=context, arguments=arguments)
+
+    return invoke
 
 
 async def _not_here(context: ToolContext[Any], _: str) -> Any:
