@@ -164,6 +164,7 @@ def test_follow_ends_with_how_the_last_turn_ended(desk: Desk) -> None:
         ("show NOBODY", 2, "is no session id"),
         ("run scripted hello --session NOBODY", 2, "is no session id"),
         ("run nobody hello", 3, "There is no agent 'nobody'"),
+        ("run claude-agent-sdk hello", 3, "outlast run shop:mine"),
         ("run no.module:agent hello", 2, "cannot be loaded"),
         ("run json:dumps hello", 2, "not an outlast.Agent"),
         ("run scripted hello --session waiting", 2, "its agent is 'broken', not 'scripted'"),

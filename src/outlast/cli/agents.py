@@ -13,6 +13,21 @@ from outlast.adapter import Adapter, Agent
 from outlast.errors import BadInput, HarnessError, HarnessMissing, NotFound
 
 GROUP: Final = "outlast.adapters"
+OF_CODE: Final[Mapping[str, tuple[str, str]]] = {
+    "acp": ("outlast.adapters.acp", "Acp(['opencode', 'acp'])"),
+    "claude-agent-sdk": ("outlast.adapters.claude_code.sdk", "ClaudeAgentSDK(ClaudeAgentOptions(…))"),
+    "fx": ("outlast.adapters.acp", "Acp(['fx', 'acp'])"),
+    "langgraph": ("outlast.adapters.langgraph", "LangGraph(graph)"),
+    "openai-agents": ("outlast.adapters.openai_agents", "OpenAIAgents(agent)"),
+    "pydantic-ai": ("outlast.adapters.pydantic_ai", "PydanticAI(agent)"),
+    "python": ("outlast.adapters.python", "Loop(function)"),
+}
+"""Adapters that need more than a name: the module of each, and what makes one."""
+_OF_CODE: Final = (
+    "{name!r} is no agent by its name alone: it is made of code of yours. Write `from outlast import Agent`, "
+    "`from {module} import {made}` and `mine = Agent('mine', {how})` into a module, say shop.py, and name that: "
+    "outlast run shop:mine."
+)
 
 
 def built_in_names() -> list[str]:
@@ -30,6 +45,10 @@ def built_in(name: str) -> Agent:
     """
     points = entry_points(group=GROUP)
     if name not in points.names:
+        if name in OF_CODE:
+            module, how = OF_CODE[name]
+            made = how.partition("(")[0]
+            raise NotFound(detail=_OF_CODE.format(name=name, module=module, made=made, how=how))
         known = ", ".join(sorted(points.names))
         raise NotFound(detail=f"There is no agent {name!r}. Built in are: {known}. Your own: MODULE:AGENT.")
     return _agent(points[name])
