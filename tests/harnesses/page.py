@@ -21,7 +21,9 @@ NAMES = {
     "pi": "Pi",
     "eve": "[eve](eve.md)",
     "acp": "[Any ACP agent](acp.md)",
-    "langgraph": "LangGraph",
+    "pydantic-ai": "[pydantic-ai](../loops/pydantic-ai.md)",
+    "openai-agents": "[OpenAI Agents SDK](../loops/openai-agents.md)",
+    "langgraph": "[LangGraph](../loops/langgraph.md)",
 }
 BY_COMMAND: Mapping[str, Adapter] = {"acp": Acp(["an-agent"])}
 """Adapters that make nothing of themselves: they are told what to start."""
@@ -32,12 +34,12 @@ def page() -> str:
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    columns = [_column(subject) for subject in SUBJECTS if subject.name in NAMES]
+    columns = [_column(subject) for subject in SUBJECTS]
     return before + BEGIN + table(columns, [case.name for case in CASES]) + END + after
 
 
 def _column(subject: Subject) -> Column:
-    return Column(subject, NAMES[subject.name], _adapter(subject).abilities)
+    return Column(subject, NAMES.get(subject.name, subject.name), _adapter(subject).abilities)
 
 
 def _adapter(subject: Subject) -> Adapter:
