@@ -140,9 +140,10 @@ async def test_the_graph_goes_on_after_a_second_kill_during_the_recovery(tmp_pat
 
 
 @pytest.mark.full
-@pytest.mark.timeout(900)
-async def test_the_graph_goes_on_wherever_a_worker_is_killed(tmp_path: Path) -> None:
-    for number, spot in enumerate(SPOTS):
+@pytest.mark.timeout(600)
+async def test_the_graph_goes_on_wherever_a_worker_is_killed(tmp_path: Path, seed: int) -> None:
+    # Some of them: of the adapter itself the contract takes each, and test_langgraph_turns.py every single crossing.
+    for number, spot in enumerate(random.Random(f"{seed}-wherever").sample(SPOTS, 5)):
         await _killed_and_carried_on(tmp_path / f"case-{number}", spot)
 
 
