@@ -172,6 +172,28 @@ def test_a_tool_of_free_text_is_asked_for_with_its_text() -> None:
     assert DIALECT.asks(answer) == [ToolAsk("c", "patch", {"input": "*** Begin"})]
 
 
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"delta": {"content": "a"}, "logprobs": {"content": [{"token": "a", "logprob": -0.1}]}},
+        {"delta": {"audio": {"id": "audio_1", "data": "AAAA"}}},
+        {"delta": {"audio": {"transcript": "hm"}}},
+        {"delta": {"images": [{"type": "image_url", "image_url": {"url": "data:,"}}]}},
+        {"index": 1, "delta": {"content": "another"}},
+    ],
+    ids=["logprobs", "audio", "transcript", "images", "several answers"],
+)
+def test_what_providers_add_to_an_answer_is_heard_again_as_it_came(choice: dict[str, Any]) -> None:
+    index = choice.get("index", 0)
+    added = b"data: %b\n\n" % msgspec.json.encode({**HEAD, "choices": [{"index": index, **choice}]})
+    ends = [chunk(finish="stop")]
+    if index:
+        ends.append(added.replace(b'"delta":{"content":"another"}', b'"delta":{},"finish_reason":"stop"'))
+    _, answer = heard([*SAYS, added, *ends, DONE])
+    assert heard(DIALECT.frames(answer))[1] == answer
+    assert EVENTS not in msgspec.json.decode(DIALECT.body(answer))
+
+
 def test_an_answer_with_something_unknown_in_it_is_served_from_its_own_chunks() -> None:
     odd = chunk({"mood": "good"})
     _, answer = heard([odd, *SAYS, chunk(finish="stop"), DONE])

@@ -191,6 +191,23 @@ def test_an_answer_that_a_client_might_read_otherwise_is_refused(frames: list[by
         heard(frames)
 
 
+def test_what_only_the_provider_can_read_or_run_is_recorded_and_served_again_as_it_came() -> None:
+    items: list[dict[str, Any]] = [
+        {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAA"},
+        {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"query": "q"}},
+        {"id": "ci_1", "type": "code_interpreter_call", "code": "1", "outputs": [], "status": "completed"},
+        {"id": "mcp_1", "type": "mcp_call", "name": "look", "server_label": "s", "output": "x"},
+        {"id": "cmp_1", "type": "compaction", "encrypted_content": "gBBBB"},
+        FC,
+    ]
+    told = [one for index, item in enumerate(items) for one in item_events(index, item)]
+    _, answer = heard([BEGIN, *told, ending(output=items)])
+    assert answer["output"] == items
+    assert [ask.harness_id for ask in DIALECT.asks(answer)] == ["call_1"]
+    assert heard(DIALECT.frames(answer))[1] == answer
+    assert DIALECT.whole(DIALECT.body(answer)) == answer
+
+
 def test_an_answer_with_something_unknown_in_it_is_served_from_its_own_events() -> None:
     odd = event("codex.rate_limits", left=3)
     _, answer = heard([BEGIN, odd, *item_events(0, MSG), ending(output=[MSG])])
