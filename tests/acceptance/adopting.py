@@ -39,7 +39,7 @@ async def alone(
         process.stdin.close()
 
 
-def outlast(stage: Stage, *words: str, status: int = 0) -> dict[str, Any]:
+def outlast(stage: Stage, *words: str, status: int = 0, **environ: str) -> dict[str, Any]:
     """The last line that a command answers."""
     data = str(stage.data)
     done = subprocess.run(
@@ -50,6 +50,7 @@ def outlast(stage: Stage, *words: str, status: int = 0) -> dict[str, Any]:
             "OUTLAST_DATA_DIR": data,
             "ANTHROPIC_BASE_URL": stage.models.base_url,
             "ANTHROPIC_API_KEY": "none",
+            **environ,
         },
         capture_output=True,
         text=True,

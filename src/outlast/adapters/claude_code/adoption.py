@@ -4,16 +4,20 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
-from uuid import UUID
 
 import msgspec
 
+from outlast.adapters.adoptable import Kind, directory_of, is_uuid, still_open
 from outlast.adapters.claude_code.files import KEPT_BYTES, as_text
 from outlast.adapters.claude_code.places import slug, transcript_path
 from outlast.adapters.claude_code.transcript import blocks, dangling, parse
 from outlast.adapters.shapes import Json, as_object
 from outlast.adopting import Adopted
 from outlast.errors import BadInput
+
+TRANSCRIPTS: Final = Kind(
+    "Claude Code", "Claude Code keeps them as ~/.claude/projects/DIRECTORY/SESSION.jsonl.", parse
+)
 
 _UNUSED: Final = "api-request"
 """Begins the type of records that Claude Code neither mirrors nor needs: a copy of each request."""
@@ -23,7 +27,7 @@ _BESIDE: Final = ("subagents", "tool-results")
 def adopt(transcript: Path, home: Path, environ: Mapping[str, str]) -> Adopted:
     """See `outlast.adopting.Adopts`."""
     path = transcript.expanduser().resolve()
-    lines, notes = _lines(path)
+    lines, notes = TRANSCRIPTS.lines(path)
     records = parse(lines)
     session = _session(path, records)
     _refuse_running(session, _configurations(path, environ))
@@ -45,65 +49,28 @@ def adopt(transcript: Path, home: Path, environ: Mapping[str, str]) -> Adopted:
     )
 
 
-def _lines(path: Path) -> tuple[list[str], list[str]]:
-    """The whole lines of a transcript, and what is to be said of the rest."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise _no_transcript(path, "it is no text") from None
-    except OSError as error:
-        raise BadInput(detail=f"{path} cannot be read: {error.strerror}.") from error
-    lines = text.split("\n")
-    end = lines.pop()
-    whole = len(parse(lines))
-    if whole < len(lines):
-        if whole == 0:
-            raise _no_transcript(path, "its first line is no JSON object")
-        hint = "What follows it cannot be told from what never was. Mend or remove the line, in a copy."
-        raise BadInput(detail=f"{path} is damaged in line {whole + 1} of {len(lines)}. {hint}")
-    if end and parse([end]):
-        return [*lines, end], []
-    torn = [f"its last line was cut off in the middle and is left out ({len(end):,} characters)"]
-    return lines, torn if end else []
-
-
 def _session(path: Path, records: Sequence[Json]) -> str:
     """The UUID of the session, under which Claude Code finds it."""
     said = [record for record in records if record.get("type") in {"user", "assistant"}]
     names = [str(record["sessionId"]) for record in records if record.get("sessionId")]
     if not names or not any(blocks(record) or record.get("message") for record in said):
-        raise _no_transcript(path, "nothing is said in it")
+        raise TRANSCRIPTS.refuse(path, "nothing is said in it")
     if all(record.get("isSidechain") for record in said):
         own = f"{names[-1]}.jsonl"
         raise BadInput(detail=f"{path} is what a sub-agent did. Name the transcript of its session, {own}.")
-    name = path.stem if _is_uuid(path.stem) else names[-1]
-    if not _is_uuid(name):
-        raise _no_transcript(path, f"it names its session {name[:60]!r}")
+    name = path.stem if is_uuid(path.stem) else names[-1]
+    if not is_uuid(name):
+        raise TRANSCRIPTS.refuse(path, f"it names its session {name[:60]!r}")
     return name
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False
-
-
-def _no_transcript(path: Path, why: str) -> BadInput:
-    hint = "Claude Code keeps them as ~/.claude/projects/DIRECTORY/SESSION.jsonl."
-    return BadInput(detail=f"{path} is no transcript of Claude Code: {why}. {hint}")
 
 
 def _directory(path: Path, records: Sequence[Json]) -> str:
     """Where the session works: not where one of its commands went for a while."""
     named = list(dict.fromkeys(str(record["cwd"]) for record in records if record.get("cwd")))
     if not named:
-        raise _no_transcript(path, "it does not tell where it works")
+        raise TRANSCRIPTS.refuse(path, "it does not tell where it works")
     cwd = next((one for one in named if slug(one) == path.parent.name), named[0])
-    if not Path(cwd).is_dir():
-        hint = "The conversation is about the files there. Put them back at that path, or adopt it where they are."
-        raise BadInput(detail=f"{path} works in {cwd}, which is no directory of this machine. {hint}")
-    return str(Path(cwd).resolve())
+    return directory_of(path, cwd)
 
 
 def _prompt(records: Sequence[Json]) -> str:
@@ -163,8 +130,7 @@ def _refuse_running(session: str, configurations: Iterator[Path]) -> None:
         pid = said.get("pid")
         if said.get("sessionId") == session and isinstance(pid, int) and _lives(pid, said.get("procStart")):
             state = f"process {pid}, {said.get('status') or 'running'}"
-            hint = "End it first: two would go on with one conversation, each without the other's half."
-            raise BadInput(detail=f"Claude Code still has the session {session} open ({state}). {hint}")
+            raise still_open("Claude Code", session, state)
 
 
 def _lives(pid: int, began: object) -> bool:

@@ -9,15 +9,17 @@ from typing import Any
 
 from outlast.adapter import Attempt, Resolved, TurnResult
 from outlast.adapters.codex import launch
+from outlast.adapters.codex.adoption import adopt
 from outlast.adapters.codex.dialogue import CodexDialogue
 from outlast.adapters.codex.driver import Driver
 from outlast.adapters.codex.files import SessionFiles
-from outlast.adapters.codex.places import thread_id
+from outlast.adapters.codex.places import thread_of
 from outlast.adapters.codex.policies import policy_of
 from outlast.adapters.codex.user import link_user_files
 from outlast.adapters.codex.versions import installed
 from outlast.adapters.program import is_users_directory, tools_home
 from outlast.adapters.shapes import as_object
+from outlast.adopting import Adopted
 from outlast.errors import HarnessError
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -70,6 +72,10 @@ class Codex:
             return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         return Resolved(name, "harness", policy_of(name, arguments, self.policies))
 
+    def adopt(self, transcript: Path, home: Path) -> Adopted:
+        """See `outlast.adopting.Adopts`; `transcript` is a rollout below `~/.codex/sessions`."""
+        return adopt(transcript, os.environ)
+
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on.
 
@@ -78,7 +84,7 @@ class Codex:
             ModelCallFailed: the provider failed in a way that may pass.
         """
         program = installed(self.program)
-        thread = thread_id(attempt.tenant, attempt.session)
+        thread = thread_of(attempt.tenant, attempt.session, attempt.settings)
         files = SessionFiles(attempt, thread)
         ready = await files.prepare()
         if ready.over is not None:

@@ -10,7 +10,7 @@ from outlast.adapter import Attempt, Process, TurnResult
 from outlast.adapters.codex.dialogue import CodexDialogue
 from outlast.adapters.codex.ending import result_of
 from outlast.adapters.codex.files import SessionFiles
-from outlast.adapters.codex.launch import PROVIDER, Launch, hook_keys, thread_params
+from outlast.adapters.codex.launch import APPROVAL, PROVIDER, Launch, hook_keys, thread_params
 from outlast.adapters.codex.results import of_command, of_ours
 from outlast.adapters.codex.rpc import AppServer, Failure
 from outlast.adapters.shapes import Json, as_object, as_objects
@@ -82,7 +82,8 @@ class Driver:
             await self._server.tell("initialized")
             cwd = self._attempt.places.cwd
             await self._check_hooks(cwd)
-            await self._server.call("thread/resume", thread_params(self._launch, cwd))
+            loaded = await self._server.call("thread/resume", thread_params(self._launch, cwd))
+            _check_gates(loaded)
             said = [{"type": "text", "text": self._attempt.prompt}] if say_prompt else []
             started = await self._server.call(
                 "turn/start",
@@ -219,3 +220,18 @@ class Driver:
             # Too late for this turn, it becomes the next prompt.
             with suppress(Failure):
                 await self._server.call("turn/steer", told)
+
+
+def _check_gates(loaded: Json) -> None:
+    """The first gate and the third stand, or nothing begins: a thread may bring settings of its own.
+
+    Args:
+        loaded: what Codex says of the thread that it goes on with.
+
+    Raises:
+        HarnessError: one of them would be gone round.
+    """
+    for name, ours in (("modelProvider", PROVIDER), ("approvalPolicy", APPROVAL)):
+        if loaded.get(name) != ours:
+            reason = f"it goes on with {name} = {loaded.get(name)!r}, where outlast has set {ours!r}"
+            raise HarnessError(harness="Codex", reason=reason)

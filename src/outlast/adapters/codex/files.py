@@ -5,20 +5,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
 
 from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.codex.dialogue import COMPACTION
-from outlast.adapters.codex.places import codex_home, input_id, rollout_path, stamp
-from outlast.adapters.codex.policies import STDIN
+from outlast.adapters.codex.places import FOUNDED, codex_home, input_id, rollout_path, stamp
+from outlast.adapters.codex.policies import STDIN, policy_of
 from outlast.adapters.codex.repair import Answer, Known, Repair, Steer, closed, repair
 from outlast.adapters.codex.results import in_items, output_of_ours
 from outlast.adapters.codex.rollout import (
     COMPACTED,
     as_line,
+    dangling,
     has_said,
     item_of,
     parse,
@@ -30,7 +31,7 @@ from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 from outlast.fold import CallState, TurnState
 from outlast.folders import make_private
 from outlast.records.kinds import OutcomeStatus
-from outlast.recovery import Run
+from outlast.recovery import NOT_COMPLETED, Run
 from outlast.tool import result_text
 
 TYPED: Final = (
@@ -62,7 +63,8 @@ class SessionFiles:
         self._attempt = attempt
         self._thread = thread
         opened = attempt.state.opened
-        self.founded_s = 0.0 if opened is None else opened.at_s
+        adopted = attempt.settings.get(FOUNDED)
+        self.founded_s = float(adopted or (0.0 if opened is None else opened.at_s))
         self._path = rollout_path(thread, self.founded_s)
         self._prompt = input_id(thread, attempt.turn.input)
         self._read = 0
@@ -104,8 +106,7 @@ class SessionFiles:
         make_private(target.parent)
         for name, text in configuration.items():
             (home / name).write_text(text, encoding="utf-8")
-        # What the application offers today, in place of what it did when the session was founded.
-        lines = [as_line(founding), *self._lines[1:]]
+        lines = [as_line(_founded_again(self._lines, founding)), *self._lines[1:]]
         data = "".join(f"{line}\n" for line in lines).encode()
         target.write_bytes(data)
         self._read, self._count = (len(data), len(self._lines)) if self._lines else (0, 0)
@@ -122,6 +123,11 @@ class SessionFiles:
         if cut is not None and has_said(parse(lines), input_id(self._thread, cut.input)):
             lines = await self._catch_up(lines, cut)
         outputs = await self._outputs(cut)
+        for call in dangling(parse(lines)):
+            if (name := str(call["call_id"])) not in outputs:
+                outputs[name] = text = _lost(call)
+                # The gateway knows nothing of a call that the harness made before outlast was there.
+                self._attempt.calls.correct(name, ToolResult("in_doubt", text))
         return await self._apply(lines, closed(lines, outputs, otherwise=LOST, at=self._stamp()))
 
     async def _catch_up(self, lines: list[str], turn: TurnState) -> list[str]:
@@ -270,6 +276,24 @@ class SessionFiles:
 
     def _stamp(self) -> str:
         return stamp(self._attempt.clock.now())
+
+
+def _founded_again(lines: Sequence[str], founding: Mapping[str, object]) -> Mapping[str, object]:
+    """What the application offers today, in place of what it did when the session was founded.
+
+    The instructions that a session was adopted with stay: every request begins with them.
+    """
+    own = as_object(parse(lines[:1])[0].get("payload")) if lines else {}
+    if "base_instructions" not in own:
+        return founding
+    about = as_object(founding["payload"])
+    return {**founding, "payload": {**about, "base_instructions": own["base_instructions"]}}
+
+
+def _lost(call: Mapping[str, Any]) -> str:
+    """What the model is told of a call of which neither log nor rollout knows the end."""
+    arguments = parse([str(call.get("arguments", ""))]) or [{}]
+    return NOT_COMPLETED if policy_of(str(call.get("name", "")), arguments[0]) == "safe" else LOST
 
 
 def _read_from(path: Path, position: int) -> bytes:

@@ -1,7 +1,8 @@
 """What Codex calls a session, and where it keeps it below HOME."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from outlast.ids import stable_uuid
 
@@ -9,6 +10,17 @@ HOME: Final = ".outlast-codex"
 """Name below the session's home of the directory of everything that Codex keeps, of each session in one of its own.
 
 They are emptied at each start, so they must be nobody's: HOME may be the user's own."""
+
+
+SESSION: Final = "session"
+FOUNDED: Final = "founded_s"
+"""Settings of a session that was adopted: its own name in Codex, and when it began there, in Unix seconds."""
+
+
+def thread_of(tenant: str, session: str, settings: Mapping[str, Any]) -> str:
+    """The name in Codex of a session: its own where it was adopted."""
+    adopted = settings.get(SESSION)
+    return str(adopted) if adopted else thread_id(tenant, session)
 
 
 def thread_id(tenant: str, session: str) -> str:

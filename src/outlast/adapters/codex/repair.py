@@ -24,6 +24,7 @@ from outlast.adapters.codex.rollout import (
     message,
     output_of,
     parse,
+    prompt_of,
     said_id,
     text_of,
     usage_of,
@@ -226,7 +227,7 @@ def _without_beginning(records: Sequence[Json]) -> int:
     """Where a turn was begun at the end without anything being said in it; else the end."""
     for at in range(len(records) - 1, -1, -1):
         item = item_of(records[at])
-        if said_id(records[at]) or is_answer(item) or is_output(item):
+        if prompt_of(records[at]) is not None or is_answer(item) or is_output(item):
             break
         if event_of(records[at]) == "task_started":
             return at

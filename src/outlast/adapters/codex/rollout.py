@@ -12,6 +12,7 @@ import msgspec
 
 from outlast.adapters.shapes import Json, as_object, as_objects
 
+META: Final = "session_meta"
 ITEM: Final = "response_item"
 EVENT: Final = "event_msg"
 COMPACTED: Final = "compacted"
@@ -60,6 +61,19 @@ def said_id(record: Mapping[str, Any]) -> str:
     return str(item.get("client_id") or "") if told and item.get("type") == "UserMessage" else ""
 
 
+def prompt_of(record: Mapping[str, Any]) -> str | None:
+    """What a person has said, of the record that tells of it; older versions of Codex told it otherwise."""
+    payload = as_object(record.get("payload"))
+    item = as_object(payload.get("item"))
+    match event_of(record):
+        case "item_completed" if item.get("type") == "UserMessage":
+            return text_of(item)
+        case "user_message":
+            return str(payload.get("message", ""))
+        case _:
+            return None
+
+
 def is_call(item: Mapping[str, Any]) -> bool:
     """Whether the harness has been asked for something and owes an output."""
     return str(item.get("type", "")).endswith(_CALL) and bool(item.get("call_id"))
@@ -103,8 +117,12 @@ def has_said(records: Sequence[Json], said: str) -> bool:
 
 
 def dangling(records: Sequence[Json]) -> list[Json]:
-    """The calls without an output, in order; those before the last compaction are history and do not count."""
-    items = [item for record in records[boundary(records) :] if (item := item_of(record))]
+    """The calls of the newest turn without an output, in order.
+
+    Those before its prompt, or before the last compaction, are history and do not count: Codex tells its model of them.
+    """
+    begins = max((at for at, record in enumerate(records) if prompt_of(record) is not None), default=0)
+    items = [item for record in records[max(begins, boundary(records)) :] if (item := item_of(record))]
     answered = {item.get("call_id") for item in items if is_output(item)}
     return [item for item in items if is_call(item) and item.get("call_id") not in answered]
 
