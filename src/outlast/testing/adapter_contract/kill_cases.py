@@ -111,16 +111,15 @@ async def a_harness_killed_alone_is_started_again_and_repeats_nothing(ground: Gr
 
 @promise()
 async def a_harness_that_falls_silent_is_started_again_and_repeats_nothing(ground: Ground) -> None:
-    tool = ground.use("charge", mark="never", hold_s=1.0)
-    async with ground.staged({"go": [Step(text="Once.", tools=(tool,)), *says(LAST)]}) as stage:
+    first = Step(text="Once.", tools=(ground.use("charge", mark="never"),), delay_s=2.0)
+    async with ground.staged({"go": [first, *says(LAST)]}) as stage:
         turn = await stage.send(prompt("go"), id="go")
         async with stage.worker(silence_s=SILENCE_S):
-            await until(lambda: stage.effects().count("never") == 1)
-            programs = stage.programs()
-            if not programs:
+            await until(lambda: bool(stage.requests("go")))
+            if not stage.programs():
                 raise Lacking("it has no process of its own")
-            for pid in programs:
-                os.kill(pid, signal.SIGSTOP)  # it lives on, and does nothing with the result
+            for pid in stage.started():
+                os.kill(pid, signal.SIGSTOP)  # it lives on, and does nothing with the answer
             assert (await ended(turn)).status == "done"
         reasons = [record.error for record in await stage.of_kind(AttemptEnded)]
         assert any(f"silent for {SILENCE_S:g} s" in reason for reason in reasons), reasons

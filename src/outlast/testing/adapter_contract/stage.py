@@ -257,6 +257,11 @@ class Stage:
         pids = processes_of(self.home(session), self.shop)
         return [pid for pid in pids if self.subject.is_program(_command(pid))]
 
+    def started(self, session: str = "s") -> list[int]:
+        """Everything that an attempt in this process has started, but for who supervises it."""
+        pids = processes_of(self.home(session), self.shop)
+        return [pid for pid in pids if b"supervise.py" not in _command(pid)]
+
     async def last_settled(self, session: str = "s") -> TurnSettled:
         return (await self.of_kind(TurnSettled, session))[-1]
 
