@@ -72,10 +72,9 @@ def _harness(name: str, fault: Fault) -> Finding:
         return Finding(name, "absent", "not installed", str(error))
     except OutlastError as error:
         return Finding(name, "warning", "cannot run here", str(error))
-    if warnings or modelless:
-        hint = " ".join([*warnings, *([modelless] if modelless else [])])
-        return Finding(name, "warning", f"{versions}{_place(name)}", hint)
-    return Finding(name, "ok", f"{versions}, tested{_place(name)}" if _place(name) else versions)
+    tested = ", tested" if _place(name) and not warnings else ""
+    hints = [*warnings, *([modelless] if modelless else [])]
+    return Finding(name, "warning" if hints else "ok", f"{versions}{tested}{_place(name)}", " ".join(hints))
 
 
 def _place(name: str) -> str:
