@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from outlast.adapters.claude_code.launch import (
     session_uuid,
     settings,
 )
+from outlast.adapters.program import past_proxies
 
 DOOR = Door("http://127.0.0.1:9", "secret-token", "http://127.0.0.1:9/hooks", "http://127.0.0.1:9/tools")
 SESSION = session_uuid("default", "ticket-1")
@@ -61,6 +63,12 @@ def test_a_project_cannot_lead_calls_past_the_gateway() -> None:
     assert pinned["CLAUDE_CODE_USE_BEDROCK"] == ""
     assert "127.0.0.1" in pinned["NO_PROXY"]
     assert pinned.items() >= SWITCHES.items()
+
+
+def test_whom_the_user_reaches_past_a_proxy_the_tools_reach_so_too() -> None:
+    direct = past_proxies({"NO_PROXY": "git.corp.example"})
+    pinned = settings(replace(LAUNCH, direct=direct))["env"]
+    assert pinned["NO_PROXY"] == pinned["no_proxy"] == "git.corp.example,127.0.0.1,localhost,::1"
 
 
 def test_the_token_stands_nowhere_on_the_command_line() -> None:

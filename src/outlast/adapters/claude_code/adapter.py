@@ -18,7 +18,7 @@ from outlast.adapters.claude_code.terminal import settings_of
 from outlast.adapters.claude_code.typed import TypedClaudeCode
 from outlast.adapters.claude_code.user import link_user_files
 from outlast.adapters.claude_code.versions import installed
-from outlast.adapters.program import is_users_directory, tools_home
+from outlast.adapters.program import is_users_directory, past_proxies, tools_home
 from outlast.adopting import Adopted
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -140,6 +140,7 @@ async def carry(
             flags=flags,
             tools=bool(attempt.tools),
             tool_home=tools_home(attempt),
+            direct=past_proxies(inherited),
         )
         argv = launch.argv(started, resume=ready.resume)
         env = launch.environment(started, inherited, go_on=not ready.say_prompt)

@@ -8,14 +8,14 @@ settings of user, project and directory, and above what a tool writes there whil
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from outlast.adapter import Door
 from outlast.adapters.claude_code.dialogue import SENTINEL
 from outlast.adapters.claude_code.hello import TOKEN_VARIABLE
-from outlast.adapters.program import NEAR, past_proxies
+from outlast.adapters.program import past_proxies
 from outlast.ids import stable_uuid
 from outlast.wrapping import TYPED
 
@@ -76,6 +76,9 @@ class Launch:
     """Offer the application's tools."""
     tool_home: Path | None = None
     """HOME of Claude Code and its tools; None: `home`. No request depends on it."""
+    direct: Mapping[str, str] = field(default_factory=lambda: past_proxies({}))
+    """Variables that lead past proxies to the gateway, and to whom the user's environment names. They stand above every
+    other setting, so that the user's own names must be among them."""
     python: str = sys.executable
 
 
@@ -190,14 +193,12 @@ _RESUMING: Final[Mapping[str, str]] = {
 
 
 def _gateway_env(launch: Launch) -> dict[str, str]:
-    near = ",".join(NEAR)
     return {
         **dict.fromkeys(_ELSEWHERE, ""),
         "CLAUDE_CONFIG_DIR": str(launch.home / CONFIG),
         "ANTHROPIC_API_KEY": "",
         "ANTHROPIC_BASE_URL": launch.door.base_url,
-        "NO_PROXY": near,
-        "no_proxy": near,
+        **launch.direct,
     }
 
 

@@ -23,7 +23,7 @@ from outlast.adapters.claude_code.transcript import holds, message_ids, parse
 from outlast.adapters.claude_code.user import link_user_files
 from outlast.adapters.claude_code.versions import installed
 from outlast.adapters.hearing import hearing
-from outlast.adapters.program import user_home
+from outlast.adapters.program import past_proxies, user_home
 from outlast.adapters.shapes import as_list
 from outlast.errors import HarnessError
 from outlast.wrapping import Program, Seat
@@ -123,6 +123,7 @@ class TypedClaudeCode(AtTerminal):
             model=str(seat.settings.get("model", "")),
             tools=False,
             tool_home=user_home(seat.environ),
+            direct=past_proxies(seat.environ),
         )
         async with hearing(self._hear, seat.door.token, refusal=REFUSED) as hooks:
             there = (seat.places.home / transcript_path(cwd, self._session)).exists()
