@@ -71,3 +71,19 @@ async def test_a_command_that_goes_on_after_its_call_dies_with_the_attempt(tmp_p
         command = outcomes[(await stage.call("exec_command")).call]
         assert b"Process running with session ID" in bytes(command.result.json)
         assert outcomes[(await stage.call("charge")).call].status == "in_doubt"
+
+
+async def test_what_a_rule_of_the_user_allows_runs_and_what_it_forbids_does_not(tmp_path: Path) -> None:
+    both = tuple(SUBJECT.shell(command) for command in (effect_command("s", "allowed"), "touch forbidden"))
+    script = {"go": [Step(text="Two.", tools=both), *says("So be it.")]}
+    rules = tmp_path / "user" / ".codex" / "rules" / "default.rules"
+    rules.parent.mkdir(parents=True)
+    rules.write_text(
+        'prefix_rule(["printf"], "allow")\nprefix_rule(["touch"], "forbidden", justification = "Not here.")\n'
+    )
+    async with staged(SUBJECT, tmp_path, script) as stage:
+        assert (await stage.finish(await stage.send(prompt("go")))).status == "done"
+        assert stage.effects().count("allowed") == 1
+        assert not (stage.shop / "forbidden").exists()
+        assert b"Not here." in stage.last_body()
+        await stage.kept()

@@ -15,7 +15,7 @@ from outlast.adapters.codex.driver import Driver
 from outlast.adapters.codex.files import SessionFiles
 from outlast.adapters.codex.places import thread_of
 from outlast.adapters.codex.policies import policy_of
-from outlast.adapters.codex.user import link_user_files
+from outlast.adapters.codex.user import bring_user_files
 from outlast.adapters.codex.versions import installed
 from outlast.adapters.program import is_users_directory, tools_home
 from outlast.adapters.shapes import as_object
@@ -106,7 +106,7 @@ class Codex:
             founding = launch.founding(started, cwd, attempt.tools, files.founded_s, program.version)
             files.write(launch.files(started), founding)
             if local:
-                link_user_files(started.codex_home, os.environ)
+                bring_user_files(started.codex_home, os.environ)
             env = launch.environment(started, os.environ)
             async with attempt.processes.start(launch.argv(started), env=env, cwd=cwd) as process:
                 driver = Driver(attempt, files, process, dialogue, started)
