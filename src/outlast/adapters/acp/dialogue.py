@@ -1,6 +1,7 @@
 """How an agent whose requests come through the gateway speaks (`outlast.adapter.Dialogue`)."""
 
 import asyncio
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Protocol
 
@@ -107,7 +108,10 @@ def names_ours(name: str, tool: str, *, bare: bool = True) -> bool:
     Args:
         bare: it may leave the server out.
     """
-    return (bare and name == tool) or (name.endswith(tool) and "outlast" in name.removesuffix(tool))
+    if bare and name == tool:
+        return True
+    # One word: what an agent shows of a call of its own, a command say, may name a tool of ours as well.
+    return re.fullmatch(rf"(?:\w+[.:-])*\w*outlast[\w.:-]*[_.:-]{re.escape(tool)}", name) is not None
 
 
 def _is_settled(state: CallState | None) -> bool:

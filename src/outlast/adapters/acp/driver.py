@@ -1,7 +1,6 @@
 """One process of an ACP agent, from its start to the end of the turn."""
 
 import asyncio
-import re
 from collections.abc import Collection, Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
@@ -10,7 +9,7 @@ from acp import PROTOCOL_VERSION, schema
 from acp.client.connection import ClientSideConnection
 from acp.exceptions import RequestError
 
-from outlast.adapter import Attempt, Door, Process, TurnResult, is_passing
+from outlast.adapter import Attempt, Door, Process, TurnResult
 from outlast.adapters.acp.client import Client
 from outlast.adapters.acp.files import SessionFiles
 from outlast.adapters.acp.resuming import cut_short, is_over
@@ -18,7 +17,7 @@ from outlast.adapters.acp.steps import GatewaySteps, SeenSteps, Steps
 from outlast.adapters.acp.talk import SENTINEL
 from outlast.adapters.acp.terminals import Terminals
 from outlast.adapters.acp.transport import ProcessTransport
-from outlast.errors import HarnessError, ModelCallFailed
+from outlast.errors import HarnessError
 from outlast.offers import OFFERED
 
 Said = TypeVar("Said")
@@ -26,7 +25,6 @@ START_S: Final = 60.0
 """How long an agent may take to begin, to open a session, and to its first word about a prompt."""
 CLOSING_S: Final = 1.0
 """How long a cancelled agent may take to say so."""
-_STATUS: Final = re.compile(r"\b([45]\d\d)\b")
 
 
 class Driver:
@@ -71,7 +69,6 @@ class Driver:
 
         Raises:
             HarnessError: the agent ended, or does not speak as it should.
-            ModelCallFailed: its model could not be asked, which may pass.
         """
         steps = (
             GatewaySteps(self._attempt) if self._through else SeenSteps(self._attempt, f"acp:{self._name}")
@@ -110,19 +107,11 @@ class Driver:
             case TurnResult() as result:
                 return result
             case RequestError() as error:
-                return self._failed(error)
+                # Of a provider whose failure may pass the gateway has ended the attempt already.
+                return TurnResult("failed", None, f"{error} {error.data or ''}".strip()[:2000])
             case _:
                 reason = f"it ended before its turn. {process.errors()}"
                 raise HarnessError(harness=self._name, reason=reason)
-
-    def _failed(self, error: RequestError) -> TurnResult:
-        """The agent gives up. Of a provider whose failure passes the gateway has told already, where it was asked."""
-        said = f"{error} {error.data or ''}".strip()
-        asking = any(state.intent.kind == "model" for state in self._attempt.turn.open_calls())
-        status = _STATUS.search(said)
-        if self._through and asking and status is not None and is_passing(int(status[1])):
-            raise ModelCallFailed(status=status[1], reason=said[:500])
-        return TurnResult("failed", None, said[:2000])
 
     async def _converse(
         self, connection: ClientSideConnection, client: Client, steps: Steps, door: Door

@@ -37,7 +37,8 @@ class PiDialogue:
     """
 
     greets: bool = True
-    retries: bool = False
+    retries: bool = True
+    """It has no retries of its own; but what it says of a failure is words, and the gateway knows which may pass."""
 
     def __init__(
         self,

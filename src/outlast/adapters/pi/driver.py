@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from outlast.adapter import Attempt, Process, TurnResult
+from outlast.adapter import MAIN, Attempt, Process, TurnResult
 from outlast.adapters.pi import stream
 from outlast.adapters.pi.dialogue import PiDialogue
 from outlast.adapters.pi.ending import result_of
@@ -45,7 +45,8 @@ class Driver:
         if not self._settled or self._last is None:
             how = await self._how_it_ended()
             raise HarnessError(harness="Pi", reason=f"it {how} before its turn. {self._process.errors()}")
-        return result_of(self._last)
+        asked = (call.intent for call in self._attempt.turn.open_calls() if call.intent.kind == "model")
+        return result_of(self._last, refused=any(intent.lane == MAIN for intent in asked))
 
     async def _how_it_ended(self) -> str:
         """What has become of a process that says nothing more; one that lives on is killed with the attempt."""

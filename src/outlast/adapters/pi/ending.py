@@ -3,23 +3,22 @@
 Pi ends well, whatever has happened: only its last answer tells.
 """
 
-import re
-from typing import Final
-
-from outlast.adapter import TurnResult, is_passing
+from outlast.adapter import TurnResult
 from outlast.adapters.pi.stream import Answered
 from outlast.adapters.program import REFUSED
-from outlast.errors import HarnessError, ModelCallFailed
-
-_STATUS: Final = re.compile(r"\b([45]\d\d)\b")
+from outlast.errors import HarnessError
 
 
-def result_of(end: Answered) -> TurnResult:
+def result_of(end: Answered, *, refused: bool) -> TurnResult:
     """What the last answer says of the turn.
 
+    Args:
+        refused: the provider has refused the last request. Of a refusal that may pass the gateway has ended the
+            attempt already, so this one stands.
+
     Raises:
-        HarnessError: the gateway let nothing through, or Pi was stopped: another attempt goes on where it stopped.
-        ModelCallFailed: the provider failed in a way that may pass: the same.
+        HarnessError: the gateway let nothing through, or Pi stopped or failed by itself: another attempt goes on where
+            it did.
     """
     if end.stop == "aborted":
         raise HarnessError(harness="Pi", reason="its turn was stopped")
@@ -27,15 +26,6 @@ def result_of(end: Answered) -> TurnResult:
         if end.stop == "length":
             return TurnResult("failed", end.text, "the model's answer reached the limit of its length")
         return TurnResult("done", end.text)
-    if REFUSED in end.error:
-        raise HarnessError(harness="Pi", reason=end.error[:500])
-    status = _status(end.error)
-    if status is None or is_passing(status):
-        raise ModelCallFailed(status=status or "with half an answer", reason=end.error[:500])
-    return TurnResult("failed", end.text, end.error)
-
-
-def _status(error: str) -> int | None:
-    """The provider's HTTP status in what Pi says of a failure."""
-    named = _STATUS.search(error[:200])
-    return int(named[1]) if named else None
+    if refused and REFUSED not in end.error:
+        return TurnResult("failed", end.text, end.error)
+    raise HarnessError(harness="Pi", reason=end.error[:500])
