@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 
 from outlast.clock import SystemClock
+from outlast.testing.adapter_contract import Subject
 from outlast.testing.adapter_contract.promises import processes_of
 from outlast.testing.adapter_contract.stage import Stage, Victim
 from outlast.world import World
@@ -76,7 +77,8 @@ class Crew:
         )
         if not busy:
             return
-        (way,) = self.rng.choices(list(_WAYS), weights=list(_WAYS.values()))
+        ways = {way: weight for way, weight in _WAYS.items() if self._has_program or "harness" not in way}
+        (way,) = self.rng.choices(list(ways), weights=list(ways.values()))
         name = self.rng.choice(busy)
         sessions = held[name]
         homes = [self.stage.home(session) for session in sessions]
@@ -88,6 +90,11 @@ class Crew:
                 at, times = self._struck.get(session, (0, 0))
                 now = self.progress(session)
                 self._struck[session] = (now, times + 1 if at == now else 1)
+
+    @property
+    def _has_program(self) -> bool:
+        """Whether there is a harness to kill: what runs in the worker itself dies with that."""
+        return type(self.stage.subject).is_program is not Subject.is_program
 
     def _waits(self, session: str) -> bool:
         """Whether it was struck often enough for now."""
