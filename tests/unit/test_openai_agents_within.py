@@ -36,7 +36,10 @@ from tests.unit.test_openai_agents import Provider, Shop, Steps, chat, life, ser
 
 Make = Callable[[Provider, Counter[str]], TheirAgent[Any]]
 
-INNER: Mapping[str, Steps] = {"deep": [{"tools": [uses("pay", cents=7)]}, {"text": "Deep."}]}
+INNER: Mapping[str, Steps] = {
+    "deep": [{"tools": [uses("pay", cents=7)]}, {"text": "Deep."}],
+    "high": [{"text": "High."}],
+}
 
 
 def asking(server: Provider, done: Counter[str]) -> TheirAgent[Any]:
@@ -71,6 +74,27 @@ def running(server: Provider, done: Counter[str]) -> TheirAgent[Any]:
     return TheirAgent[Any]("front", model=chat(server), tools=[other])
 
 
+def running_two(server: Provider, done: Counter[str]) -> TheirAgent[Any]:
+    """An agent whose tool runs two others at once."""
+
+    @function_tool
+    async def pay(cents: int) -> str:
+        """Pay once."""
+        done[f"pay {cents}"] += 1
+        return f"paid {cents}"
+
+    payer = TheirAgent[Any]("payer", model=chat(server), tools=[pay])
+    thinker = TheirAgent[Any]("thinker", model=chat(server))
+
+    @function_tool
+    async def other(input: str) -> str:  # noqa: A002 - as `as_tool` has it
+        """Ask both."""
+        both = await asyncio.gather(Runner.run(payer, input), Runner.run(thinker, "[script:high] think"))
+        return " ".join(str(one.final_output) for one in both)
+
+    return TheirAgent[Any]("front", model=chat(server), tools=[other])
+
+
 def by_mcp(server: Provider, done: Counter[str]) -> TheirAgent[Any]:
     """An agent with a server of tools."""
 
@@ -96,7 +120,7 @@ def by_mcp(server: Provider, done: Counter[str]) -> TheirAgent[Any]:
 
 @pytest.mark.crash
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("make", [asking, running, by_mcp])
+@pytest.mark.parametrize("make", [asking, running, running_two, by_mcp])
 async def test_what_begins_within_a_run_is_killed_somewhere_and_acts_once(make: Make, seed: int) -> None:
     steps: Steps = [{"tools": [uses("other", input="[script:deep] dig")]}, {"text": "Done."}]
     clock = SystemClock()
@@ -104,7 +128,9 @@ async def test_what_begins_within_a_run_is_killed_somewhere_and_acts_once(make: 
     def agent_of(server: Provider, done: Counter[str]) -> Agent:
         return Agent(
             "tester",
-            OpenAIAgents(make(server, done), policies={"other": "safe"} if make is running else None),
+            OpenAIAgents(
+                make(server, done), policies={"other": "safe"} if make in {running, running_two} else None
+            ),
         )
 
     async with open_memory(MemoryStore(clock)) as world, serving(*steps, **INNER) as server:
@@ -125,7 +151,7 @@ async def test_what_begins_within_a_run_is_killed_somewhere_and_acts_once(make: 
             assert not [one for one in log if isinstance(one, TurnParked)], str(spot)
             assert (await session.result(1)).value == "Done.", str(spot)
             assert sum(done.values()) <= 1, str(spot)
-            assert server.asked <= asked + 1, str(spot)
+            assert server.asked <= asked + (2 if make is running_two else 1), str(spot)
 
 
 async def test_an_agent_as_a_tool_is_safe_since_what_it_did_is_in_the_log() -> None:

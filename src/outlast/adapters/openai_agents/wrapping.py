@@ -31,9 +31,9 @@ from pydantic_core import to_jsonable_python
 
 from outlast.adapter import ToolAsk, ToolResult
 from outlast.adapters.endings import said_by
-from outlast.adapters.foreign import ForeignCall, this_call
+from outlast.adapters.foreign import ForeignCall
 from outlast.adapters.openai_agents.models import DurableModel, calls_of
-from outlast.adapters.openai_agents.within import begun_within
+from outlast.adapters.openai_agents.within import Within, begun_within, here
 from outlast.adapters.python import IO
 from outlast.errors import BadInput, ToolError
 from outlast.tool import Tool, result_text
@@ -57,6 +57,8 @@ class Run:
     stream: bool = True
     ours: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     """Tools of the outlast agent, which its agents are offered beside their own."""
+    _home: Within | None = field(default_factory=here)
+    """The tool or guardrail that began it; None for a turn's own."""
     _agents: dict[int, Agent[Any]] = field(default_factory=dict[int, Agent[Any]])
     _told: dict[int, list[Any]] = field(default_factory=dict[int, list[Any]])
     _guarded: dict[str, int] = field(default_factory=dict[str, int])
@@ -64,16 +66,14 @@ class Run:
     # models
 
     def lane(self) -> IO:
-        """The lane of the tool that asks; else that of the run."""
-        try:
-            return this_call().io
-        except LookupError:
-            return self.io
+        """The lane of what asks within the run, a tool of it for one; else that of the run."""
+        within = here()
+        return self.io if within is None or within is self._home else within.io
 
     def steered(self, items: list[Any]) -> list[Any]:
         """The items with what the turn was told meanwhile, as the user's words from the request on that took it."""
-        if self.lane() is not self.io:
-            return items
+        if self._home is not None or self.lane() is not self.io:
+            return items  # it is the turn that was told
         new = self.io.steers()
         if new:
             self._told[len(items)] = [{"role": "user", "content": text} for text in new]
