@@ -77,7 +77,9 @@ class Crew:
         )
         if not busy:
             return
-        ways = {way: weight for way, weight in _WAYS.items() if self._has_program or "harness" not in way}
+        ways: dict[Way, int] = {
+            way: weight for way, weight in _WAYS.items() if self._has_program or "harness" not in way
+        }
         (way,) = self.rng.choices(list(ways), weights=list(ways.values()))
         name = self.rng.choice(busy)
         sessions = held[name]
