@@ -17,6 +17,8 @@ TYPED: Final = "typed-"
 
 Say: TypeAlias = Callable[[str, str], Awaitable[None]]
 """Puts what was typed into the session's inbox: its text, and its id. Durable when it returns."""
+Mirrored: TypeAlias = Callable[[], Awaitable[Mapping[str, Sequence[str]]]]
+"""What the log has of the harness's files now, as `Attempt.mirrored` gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,12 @@ class Seat:
     door: Door
     """For the program's whole life; it opens while a turn of its is carried only."""
     say: Say
+    """A prompt."""
+    steer: Say
+    """What was typed while a turn runs, for its next request to carry."""
+    mirrored: Mirrored
+    opened_s: float
+    """When the session was opened, in Unix seconds."""
     environ: Mapping[str, str]
     """Of the user."""
 

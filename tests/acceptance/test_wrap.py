@@ -2,11 +2,8 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,11 +11,13 @@ from anyio import to_thread
 
 from outlast.records import CallOutcome, TurnSettled
 from outlast.session import Session
-from outlast.testing.adapter_contract.promises import left_behind, processes_of
+from outlast.testing.adapter_contract.promises import left_behind
 from outlast.testing.adapter_contract.shop import effect_command
 from outlast.testing.adapter_contract.stage import Stage, prompt, says
 from outlast.testing.models import Step
-from tests.acceptance.tmux import LIMIT_S, Tmux, at_tmux
+from tests.acceptance.tmux import Tmux
+from tests.acceptance.wrapping import kill_all, refused
+from tests.acceptance.wrapping import wrapped as at_terminal
 from tests.harnesses.claude_code import MODEL, bash
 from tests.harnesses.claude_code import stage_of as staged
 
@@ -26,50 +25,19 @@ pytestmark = [pytest.mark.harness, pytest.mark.timeout(240)]
 CLAUDE = ("--", "claude", "--model", MODEL, "--allowedTools", "Bash(*)")
 
 
-def environ(stage: Stage) -> dict[str, str]:
-    return {
-        "OUTLAST_WORLD": stage.url,
-        "OUTLAST_DATA_DIR": str(stage.data),
-        "ANTHROPIC_BASE_URL": stage.models.base_url,
-        "ANTHROPIC_API_KEY": "none",
-        "SHELL": "/bin/sh",
-    }
-
-
 @contextmanager
 def wrapped(stage: Stage, *words: str) -> Generator[Tmux]:
-    """`outlast wrap` at a terminal."""
+    """`outlast wrap` at the terminal of somebody who trusts the directory."""
     trusted = {"projects": {str(stage.shop): {"hasTrustDialogAccepted": True}}, "theme": "dark"}
     Path(os.environ["HOME"], ".claude.json").write_text(json.dumps(trusted))
-    argv = [sys.executable, "-P", "-m", "outlast.cli", "wrap", *words]
-    with at_tmux(argv, env=environ(stage), cwd=stage.shop) as tmux:
+    with at_terminal(stage, *words) as tmux:
         yield tmux
-
-
-def kill_all(stage: Stage) -> None:
-    """`kill -9` of supervisor, worker, Claude Code, what that started, and the terminal."""
-    for pid in processes_of(stage.data, stage.shop):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def refused(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "outlast.cli", "wrap", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 2, done.stderr
-    return done.stderr
 
 
 @pytest.mark.harness(turns=0)
 def test_what_cannot_be_wrapped_is_refused_and_says_what_can() -> None:
     assert "What can: `claude`" in refused("--", "vim")
-    assert 'outlast run pi "…"` carries a prompt out' in refused("--", "pi")
+    assert 'outlast run opencode "…"` carries a prompt out' in refused("--", "opencode")
     assert "There is no terminal here" in refused("--", "claude")
     assert "one of the two" in refused()
 

@@ -14,6 +14,8 @@ from outlast.ids import new_id
 LIMIT_S = 60.0
 COLUMNS, ROWS = 120, 60
 AGAIN_S = 2.0
+ENDED = "ended with"
+"""What the terminal says, with the status, when its program has ended."""
 
 
 class Tmux:
@@ -35,7 +37,7 @@ class Tmux:
 
     def start(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> None:
         """Start a program; when it has ended the terminal says `ended with` its status, and stays."""
-        command = f"{shlex.join(argv)}; echo ended with $?; exec sleep 600"
+        command = f"{shlex.join(argv)}; echo {ENDED} $?; exec sleep 600"
         size = ["-x", str(COLUMNS), "-y", str(ROWS)]
         self._tmux("new-session", "-d", *size, "-c", str(cwd), "sh", "-c", command, env=env)
 
@@ -44,8 +46,9 @@ class Tmux:
         return self._tmux("capture-pane", "-p", "-S", "-500")
 
     def wait_for(self, text: str) -> None:
-        """Wait until the screen shows `text`."""
-        self.until(lambda: text in self.screen, f"{text!r} never came")
+        """Wait until the screen shows `text`; a program that has ended will not show it any more."""
+        self.until(lambda: text in self.screen or ENDED in self.screen, f"{text!r} never came")
+        assert text in self.screen, f"{text!r} never came. The screen shows:\n{self.screen}"
 
     def until(self, condition: Callable[[], bool], otherwise: str) -> None:
         """Wait for a condition on what the program does."""

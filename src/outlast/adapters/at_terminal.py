@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from outlast.adapter import Adapter, Attempt, Dialogue, Resolved, TurnResult, Waiting
 from outlast.errors import HarnessError
+from outlast.ids import new_id
 from outlast.recovery import Abilities
 from outlast.tool import Tool
 from outlast.wrapping import TYPED, Program, Seat
@@ -22,6 +23,7 @@ OPEN_S: Final = 60.0
 
 INTERRUPTED: Final = "It was interrupted at the terminal."
 ELSEWHERE: Final = "The session is open at a terminal. Type the prompt there, or close it first."
+UNTAKEN: Final = "It was typed while a turn ran that ended without taking it up."
 NOT_OPENED: Final = "outlast could not open a turn for this prompt, so it was not sent. Try again."
 
 
@@ -42,6 +44,8 @@ class AtTerminal(ABC):
         """The program's id of the prompt of the open turn."""
         self._begun = asyncio.Event()
         self._end: asyncio.Future[TurnResult] | None = None
+        self.attempt: Attempt | None = None
+        """That carries the open turn of the terminal's."""
         self._opened = False
         self.so_far: TurnResult | None = None
         """How the open turn ends if nothing more of it comes."""
@@ -91,6 +95,24 @@ class AtTerminal(ABC):
             return False
         return True
 
+    async def steer(self, text: str) -> bool:
+        """Something was typed while a turn runs. Returns once the turn's next request can carry it.
+
+        False if that could not be had in time.
+        """
+        attempt, input_id = self.attempt, TYPED + new_id("steer")
+        if attempt is None:
+            return False
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await self.seat.steer(text, input_id)
+                async for one in attempt.steers.arrivals():
+                    if one.input == input_id:
+                        return True
+        except TimeoutError:
+            return False
+        return False
+
     def over(self, end: TurnResult) -> bool:
         """The turn has ended at the terminal. False if none is open."""
         running = self._end
@@ -116,7 +138,8 @@ class AtTerminal(ABC):
         if not self._opened:
             return await self.plain.advance(attempt)
         if attempt.turn.input != TYPED + self._prompt:
-            return TurnResult("failed", error=ELSEWHERE)
+            typed = attempt.turn.input.startswith(TYPED)
+            return TurnResult("failed", error=UNTAKEN if typed else ELSEWHERE)
         if attempt.resumed:
             self.broken.set()
             raise HarnessError(harness=self._title, reason="its turn was cut off from the terminal")
@@ -124,13 +147,13 @@ class AtTerminal(ABC):
             self.beside(attempt) as dialogue,
             attempt.gateway.admit(attempt, dialogue, self.seat.door.token),
         ):
-            self._end = asyncio.get_running_loop().create_future()
+            self._end, self.attempt = asyncio.get_running_loop().create_future(), attempt
             try:
                 self._begun.set()
                 end = await self._end
                 await self.written(attempt)
             finally:
-                self._end = None
+                self._end = self.attempt = None
         return end
 
     @abstractmethod

@@ -42,12 +42,12 @@ async def hearing(
         said = as_object(msgspec.json.decode(body or b"{}"))
         return JSONResponse(await heard(request.path_params["event"], said))
 
-    app = Starlette(routes=[Route("/{event}", answer, methods=["POST"])])
+    app = Starlette(routes=[Route("/terminal/{event}", answer, methods=["POST"])])
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = Server(app, CLOSE_S)
         async with task_group() as tasks:
             tasks.start_soon(server.run_until_ended, [listener])
             try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}/terminal"
             finally:
                 server.end()

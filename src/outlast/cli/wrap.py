@@ -18,9 +18,9 @@ from outlast.cli.work import become_supervisor
 from outlast.engine.deadlines import claim_supervision
 from outlast.errors import BadInput
 
-WRAPPED: Final[Mapping[str, str]] = {"claude": "claude-code"}
+WRAPPED: Final[Mapping[str, str]] = {"claude": "claude-code", "codex": "codex", "pi": "pi"}
 """What can be wrapped, by the name of its program: the agent that it belongs to."""
-HEADLESS: Final = ("codex", "opencode", "pi")
+HEADLESS: Final = ("opencode",)
 """Programs without their screens so far: `outlast run` carries prompts out with them."""
 NEWEST: Final = "newest"
 
@@ -28,7 +28,7 @@ NEWEST: Final = "newest"
 @click.command(
     epilog=examples(
         "outlast wrap -- claude",
-        "outlast wrap --session pricing -- claude --model opus",
+        "outlast wrap --session pricing -- codex --model gpt-5.5",
         "outlast wrap --resume                        # after a crash, in the same directory",
         "outlast wrap --resume pricing",
     )
@@ -44,14 +44,15 @@ NEWEST: Final = "newest"
     help="Bring this session back, or the newest that was wrapped in this directory.",
 )
 @click.option("--world", metavar="URL", help="The World to use, in place of OUTLAST_WORLD.")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- claude [FLAGS]...")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- PROGRAM [FLAGS]...")
 def wrap(name: str | None, resume: str | None, world: str | None, command: tuple[str, ...]) -> None:
-    """Start Claude Code in this terminal, as always, with every model call and tool call in a durable log.
+    """Start Claude Code, Codex or Pi in this terminal, as always, with every model call and tool call in a durable log.
 
     Each prompt that you type becomes a turn. Kill all of it, and `--resume` first carries the turn that was cut short
     to its end, from its last finished call, and then shows the conversation again.
 
-    So far `claude` can be wrapped. It is the one that outlast has installed, in the version that was tested.
+    `claude`, `codex` and `pi` can be wrapped. It is the program that outlast has installed, in the version that was
+    tested; flags that would take it or its session out of our hands are refused.
     """
 
     def body() -> int:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -148,7 +148,30 @@ class _Wrapping:
         settings: dict[str, Any] = {} if state.opened is None else dict(state.opened.settings)
         door = Door(base, new_token(), base + HOOKS, base + TOOLS)
         places = places_of(self._setup.settings.data, state)
-        return Seat(tenant, self._session.id, settings, places, door, self._put, os.environ)
+        return Seat(
+            tenant=tenant,
+            session=self._session.id,
+            settings=settings,
+            places=places,
+            door=door,
+            say=self._put,
+            steer=self._steer,
+            mirrored=self._mirrored,
+            opened_s=0.0 if state.opened is None else state.opened.at_s,
+            environ=os.environ,
+        )
+
+    async def _steer(self, text: str, input_id: str) -> None:
+        await self._session.steer(text, id=input_id)
+
+    async def _mirrored(self) -> Mapping[str, Sequence[str]]:
+        files: dict[str, Sequence[str]] = {}
+        for name, file in (await self._session.state()).files.items():
+            pieces = [await self._session.value(piece) for piece in file.pieces]
+            files[name] = [
+                line for piece, count in zip(pieces, file.counts, strict=True) for line in piece[:count]
+            ]
+        return files
 
     async def _put(self, text: str, input_id: str) -> None:
         await self._session.send(text, id=input_id)

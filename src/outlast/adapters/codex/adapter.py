@@ -1,7 +1,6 @@
 """The Codex adapter (`outlast.adapter.Adapter`)."""
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,15 +14,17 @@ from outlast.adapters.codex.driver import Driver
 from outlast.adapters.codex.files import SessionFiles
 from outlast.adapters.codex.places import thread_of
 from outlast.adapters.codex.policies import policy_of
+from outlast.adapters.codex.terminal import at_terminal, settings_of, terms_of
+from outlast.adapters.codex.typed import TypedCodex
 from outlast.adapters.codex.user import bring_user_files
-from outlast.adapters.codex.versions import installed
+from outlast.adapters.codex.versions import bash, installed
 from outlast.adapters.program import is_users_directory, tools_home
 from outlast.adapters.shapes import as_object
 from outlast.adopting import Adopted
-from outlast.errors import HarnessError
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
+from outlast.wrapping import Seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Codex:
 
     def check(self) -> Sequence[str]:
         warning = installed(self.program).warning
-        _bash()
+        bash()
         return [] if warning is None else [warning]
 
     def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
@@ -75,6 +76,14 @@ class Codex:
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; `transcript` is a rollout below `~/.codex/sessions`."""
         return adopt(transcript, os.environ)
+
+    def terminal_settings(self, flags: Sequence[str]) -> Mapping[str, Any]:
+        """See `outlast.wrapping.Wraps`."""
+        return {**self.settings(), **settings_of(flags)}
+
+    def wrap(self, seat: Seat) -> TypedCodex:
+        """See `outlast.wrapping.Wraps`."""
+        return TypedCodex(self, self.program, seat)
 
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on.
@@ -92,15 +101,18 @@ class Codex:
         local = is_users_directory(attempt)
         dialogue = CodexDialogue(thread, list(attempt.tools), files.mirror)
         async with attempt.gateway.admit(attempt, dialogue) as door:
+            terms = terms_of(attempt.settings, files.records if at_terminal(attempt.settings) else ())
             started = launch.Launch(
                 program=program.program,
                 thread=thread,
                 home=attempt.places.home,
                 door=door,
-                model=str(attempt.settings.get("model", "")),
+                model=terms.model,
+                approval=terms.approval,
+                sandbox=terms.sandbox,
                 config=as_object(attempt.settings.get("config")),
                 tool_home=tools_home(attempt),
-                bash=_bash(),
+                bash=bash(),
             )
             cwd = attempt.places.cwd
             founding = launch.founding(started, cwd, attempt.tools, files.founded_s, program.version)
@@ -111,15 +123,3 @@ class Codex:
             async with attempt.processes.start(launch.argv(started), env=env, cwd=cwd) as process:
                 driver = Driver(attempt, files, process, dialogue, started)
                 return await driver.run(say_prompt=ready.say_prompt)
-
-
-def _bash() -> str:
-    """The shell that runs our hook.
-
-    Raises:
-        HarnessError: there is none.
-    """
-    found = shutil.which("bash")
-    if found is None:
-        raise HarnessError(harness="Codex", reason="its hooks are run by bash, which is not on the PATH")
-    return found

@@ -167,7 +167,8 @@ class Driver:
     async def _is_granted(self, harness_id: str) -> bool:
         """The third gate: a tool runs only if the log says that this attempt let it begin, and its prompt is safe."""
         intent = self._attempt.calls.intent_of(harness_id)
-        if intent is None or intent.runs_in != "harness":
+        if intent is None or intent.runs_in != "harness" or self._launch.approval != APPROVAL:
+            # What a Codex at a terminal asks about, its user decides, who is not here.
             return False
         state = self._attempt.turn.calls[intent.call]
         if not state.open or state.started != self._attempt.fence:

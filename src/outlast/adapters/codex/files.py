@@ -21,9 +21,9 @@ from outlast.adapters.codex.rollout import (
     as_line,
     dangling,
     has_said,
+    is_said,
     item_of,
     parse,
-    said_id,
     text_of,
 )
 from outlast.adapters.program import LOST, answered
@@ -100,16 +100,21 @@ class SessionFiles:
 
     def write(self, configuration: Mapping[str, str], founding: Mapping[str, object]) -> None:
         """Put the rollout and the configuration on disk, and nothing of an earlier attempt."""
-        home = self._attempt.places.home / codex_home(self._thread)
-        shutil.rmtree(home, ignore_errors=True)
-        target = self._attempt.places.home / self._path
-        make_private(target.parent)
-        for name, text in configuration.items():
-            (home / name).write_text(text, encoding="utf-8")
-        lines = [as_line(_founded_again(self._lines, founding)), *self._lines[1:]]
-        data = "".join(f"{line}\n" for line in lines).encode()
-        target.write_bytes(data)
-        self._read, self._count = (len(data), len(self._lines)) if self._lines else (0, 0)
+        home = self._attempt.places.home
+        size = lay_out(home, self._thread, self._path, configuration, founding, self._lines)
+        self._read, self._count = (size, len(self._lines)) if self._lines else (0, 0)
+
+    def go_on(self) -> None:
+        """Leave what is below HOME as it is, and mirror on behind what the log has."""
+        known = self._attempt.state.files.get(self._path)
+        self._count = 0 if known is None else known.lines
+        lines = _read_from(self._attempt.places.home / self._path, 0).splitlines(keepends=True)
+        self._read = sum(len(line) for line in lines[: self._count])
+
+    @property
+    def records(self) -> list[Json]:
+        """What stands in the rollout as it was prepared."""
+        return parse(self._lines)
 
     async def _settle_typed(self) -> None:
         """What was to be typed into a program cannot be any more: the program has ended with its worker."""
@@ -166,7 +171,7 @@ class SessionFiles:
         the same summary from the log, asks the same and is served that as well.
         """
         prompt = input_id(self._thread, turn.input)
-        begins = next((at for at, record in enumerate(records) if said_id(record) == prompt), len(records))
+        begins = next((at for at, record in enumerate(records) if is_said(record, prompt)), len(records))
         done = sum(record.get("type") == COMPACTED for record in records[begins:])
         made = [call.intent.call for call in answered(turn, COMPACTION)]
         return (
@@ -239,7 +244,11 @@ class SessionFiles:
         return changed
 
     async def mirror(self) -> None:
-        """Record what Codex has appended to the rollout, and settle the calls whose outputs stand there.
+        """See `take`."""
+        await self.take()
+
+    async def take(self) -> Sequence[Json]:
+        """Record what Codex has appended to the rollout, and settle the calls whose outputs stand there. Returns it.
 
         Whoever is cancelled here has done nothing by halves: the next does the same again, at the same place.
         """
@@ -249,7 +258,7 @@ class SessionFiles:
             )
             whole = data[: data.rfind(b"\n") + 1]
             if not whole:
-                return
+                return ()
             lines = whole[:-1].decode(errors="replace").split("\n")
             records = parse(lines)
             has_prompt = not self.said and has_said(records, self._prompt)
@@ -259,6 +268,7 @@ class SessionFiles:
             self._read += len(whole)
             self._count += len(lines)
             self.said = self.said or has_prompt
+            return records
 
     async def settle(self, call_id: str, output: object) -> None:
         """A call of Codex's own tools has ended, and its model reads `output`."""
@@ -294,6 +304,27 @@ def _lost(call: Mapping[str, Any]) -> str:
     """What the model is told of a call of which neither log nor rollout knows the end."""
     arguments = parse([str(call.get("arguments", ""))]) or [{}]
     return NOT_COMPLETED if policy_of(str(call.get("name", "")), arguments[0]) == "safe" else LOST
+
+
+def lay_out(
+    home: Path,
+    thread: str,
+    rollout: str,
+    configuration: Mapping[str, str],
+    founding: Mapping[str, object],
+    lines: Sequence[str],
+) -> int:
+    """Put a rollout and the configuration below HOME, and nothing of before. Returns the rollout's size in bytes."""
+    codex = home / codex_home(thread)
+    shutil.rmtree(codex, ignore_errors=True)
+    target = home / rollout
+    make_private(target.parent)
+    for name, text in configuration.items():
+        (codex / name).write_text(text, encoding="utf-8")
+    whole = [as_line(_founded_again(lines, founding)), *lines[1:]]
+    data = "".join(f"{line}\n" for line in whole).encode()
+    target.write_bytes(data)
+    return len(data)
 
 
 def _read_from(path: Path, position: int) -> bytes:

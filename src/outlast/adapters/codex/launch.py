@@ -43,7 +43,7 @@ FLAGS: Final[Mapping[str, Any]] = {
     "hide_agent_reasoning": False,
     "project_doc_max_bytes": 32768,
 }
-_OURS: Final = (
+OURS: Final = (
     "approval_policy", "chatgpt_base_url", "hooks", "model_provider", "model_providers", "notify", "openai_base_url",
     "profile", "profiles", "projects", "sandbox_mode",
 )  # fmt: skip
@@ -51,13 +51,19 @@ _OURS: Final = (
 _HIDDEN: Final = ("OUTLAST_*",)
 """What commands of the model do not find in their environment."""
 _FOREIGN: Final = ("CODEX", "OPENAI_", "OUTLAST_")
-_HOOKS: Final = (
+_HEADLESS: Final = (
     ("SessionStart", "session_start", "hello", HELLO_TIMEOUT_S),
     # A turn that goes on with a compaction asks the model for that first.
     ("PreCompact", "pre_compact", "hello", HELLO_TIMEOUT_S),
     ("PreToolUse", "pre_tool_use", "before", HOOK_TIMEOUT_S),
 )
 """Event of Codex, its name in the key of a hook, ours, and how long the hook may take."""
+TYPED: Final = "prompt"
+_AT_TERMINAL: Final = (
+    ("UserPromptSubmit", "user_prompt_submit", TYPED, HOOK_TIMEOUT_S),
+    ("PreToolUse", "pre_tool_use", "before", HOOK_TIMEOUT_S),
+)
+"""The same of a Codex at a terminal: that the hooks are in force shows the prompt, which else opens no turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,11 @@ class Launch:
     tool_home: Path | None = None
     """HOME of Codex and its tools; None: `home`. No request depends on it."""
     bash: str = "bash"
+    approval: str = APPROVAL
+    """When Codex asks whether a tool may run."""
+    sandbox: str = SANDBOX
+    typed_url: str = ""
+    """Who is told of what is typed at a terminal; empty: nobody is there."""
 
     @property
     def codex_home(self) -> Path:
@@ -114,7 +125,7 @@ def files(launch: Launch) -> Mapping[str, str]:
 def hooks(launch: Launch) -> Mapping[str, Any]:
     """What Codex runs when it starts a session, and before each tool."""
     found: dict[str, Any] = {}
-    for event, _, name, timeout_s in _HOOKS:
+    for event, _, name, timeout_s in _hooks(launch):
         handler = {"type": "command", "command": _command(launch, name), "timeout": timeout_s}
         found[event] = [{**_matcher(name), "hooks": [handler]}]
     return {"hooks": found}
@@ -124,14 +135,22 @@ def hook_keys(launch: Launch) -> Mapping[str, str]:
     """Under which names Codex lists our hooks, and the digest by which it knows that they are what was trusted."""
     path = launch.codex_home / "hooks.json"
     return {
-        f"{path}:{label}:0:0": _trust(launch, label, name, timeout_s) for _, label, name, timeout_s in _HOOKS
+        f"{path}:{label}:0:0": _trust(launch, label, name, timeout_s)
+        for _, label, name, timeout_s in _hooks(launch)
     }
+
+
+def _hooks(launch: Launch) -> Sequence[tuple[str, str, str, int]]:
+    return _AT_TERMINAL if launch.typed_url else _HEADLESS
 
 
 def _command(launch: Launch, event: str) -> str:
     script = Path(__file__).with_name("hook.sh")
+    elsewhere = f"{HOOKS_URL}={shlex.quote(launch.typed_url)} " if event == TYPED else ""
     # -p: neither a file that $BASH_ENV names, nor functions or options of the environment change what it does.
-    return f"exec {shlex.quote(launch.bash)} --norc --noprofile -p {shlex.quote(str(script))} {event}"
+    return (
+        f"{elsewhere}exec {shlex.quote(launch.bash)} --norc --noprofile -p {shlex.quote(str(script))} {event}"
+    )
 
 
 def _matcher(event: str) -> Mapping[str, str]:
@@ -152,20 +171,20 @@ def thread_params(launch: Launch, cwd: Path) -> Mapping[str, Any]:
         "threadId": launch.thread,
         "cwd": str(cwd),
         "modelProvider": PROVIDER,
-        "approvalPolicy": APPROVAL,
-        "sandbox": SANDBOX,
+        "approvalPolicy": launch.approval,
+        "sandbox": launch.sandbox,
         "excludeTurns": True,
-        "config": _config_of_user(launch.config),
+        "config": config_of_user(launch.config),
         **({"model": launch.model} if launch.model else {}),
     }
 
 
-def _config_of_user(config: Mapping[str, Any]) -> Json:
+def config_of_user(config: Mapping[str, Any]) -> Json:
     """The user's configuration under what closes the gates: it stands above `config.toml`, and names may have dots."""
     given: Json = {}
     for name, value in config.items():
         _put(given, name.split("."), value)
-    for name in _OURS:
+    for name in OURS:
         given.pop(name, None)
     features, shell = as_object(given.get("features")), as_object(given.get("shell_environment_policy"))
     return {

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from outlast.ids import stable_uuid
+from outlast.wrapping import TYPED
 
 HOME: Final = ".outlast-codex"
 """Name below the session's home of the directory of everything that Codex keeps, of each session in one of its own.
@@ -29,7 +30,12 @@ def thread_id(tenant: str, session: str) -> str:
 
 
 def input_id(thread: str, input_id: str) -> str:
-    """The name of an input of `thread` in its rollout: that of the message which Codex makes of it."""
+    """The name of an input of `thread` in its rollout: that of the message which Codex makes of it.
+
+    Of a prompt that was typed into Codex itself, the id of the turn which Codex began with it.
+    """
+    if input_id.startswith(TYPED):
+        return input_id.removeprefix(TYPED)
     return stable_uuid("codex-input", thread, input_id)
 
 

@@ -20,12 +20,12 @@ from outlast.adapters.codex.rollout import (
     is_aside,
     is_call,
     is_output,
+    is_said,
     item_of,
     message,
     output_of,
     parse,
     prompt_of,
-    said_id,
     text_of,
     usage_of,
     words_of,
@@ -220,7 +220,7 @@ def _item(thing: _Thing) -> Json:
 
 def _after(records: Sequence[Json], prompt: str) -> int:
     """Where the part behind the prompt begins."""
-    return next((at + 1 for at, record in enumerate(records) if said_id(record) == prompt), len(records))
+    return next((at + 1 for at, record in enumerate(records) if is_said(record, prompt)), len(records))
 
 
 def _without_beginning(records: Sequence[Json]) -> int:

@@ -55,10 +55,19 @@ def event_of(record: Mapping[str, Any]) -> str:
 
 def said_id(record: Mapping[str, Any]) -> str:
     """The id that we gave a message of the user, of the record that tells of it; it follows the message itself."""
+    return str(as_object(_told(record).get("item")).get("client_id") or "")
+
+
+def is_said(record: Mapping[str, Any], said: str) -> bool:
+    """Whether it tells of the message of the user with this id: ours, or that of the turn that Codex began with it."""
+    return bool(said) and said in {said_id(record), _told(record).get("turn_id")}
+
+
+def _told(record: Mapping[str, Any]) -> Json:
+    """What a record tells of a message of the user; empty of other records."""
     payload = as_object(record.get("payload"))
-    item = as_object(payload.get("item"))
     told = record.get("type") == EVENT and payload.get("type") == "item_completed"
-    return str(item.get("client_id") or "") if told and item.get("type") == "UserMessage" else ""
+    return payload if told and as_object(payload.get("item")).get("type") == "UserMessage" else {}
 
 
 def prompt_of(record: Mapping[str, Any]) -> str | None:
@@ -113,7 +122,7 @@ def words_of(output: object) -> object:
 
 def has_said(records: Sequence[Json], said: str) -> bool:
     """Whether the message of the user with this id is there, and told of."""
-    return any(said_id(record) == said for record in records)
+    return any(is_said(record, said) for record in records)
 
 
 def dangling(records: Sequence[Json]) -> list[Json]:

@@ -1,5 +1,6 @@
 """Which Codex is here, and whether recovery has been tried with it."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,7 +10,7 @@ import msgspec
 from outlast import programs
 from outlast.adapters.program import untested
 from outlast.adapters.shapes import as_object
-from outlast.errors import HarnessMissing
+from outlast.errors import HarnessError, HarnessMissing
 
 TESTED: Final = ("0.171.0",)
 """Versions that the whole suite has been run against, newest last."""
@@ -58,3 +59,15 @@ def version_of(program: Path) -> str:
 def _native(directory: Path) -> Path | None:
     """The program itself within the npm package: the script of that name only starts it, by Node."""
     return next(iter(sorted(directory.glob(_PROGRAMS))), None)
+
+
+def bash() -> str:
+    """The shell that runs our hook.
+
+    Raises:
+        HarnessError: there is none.
+    """
+    found = shutil.which("bash")
+    if found is None:
+        raise HarnessError(harness="Codex", reason="its hooks are run by bash, which is not on the PATH")
+    return found

@@ -16,6 +16,8 @@ from outlast.adapters.pi.dialogue import PiDialogue, Welcome
 from outlast.adapters.pi.driver import Driver
 from outlast.adapters.pi.files import SessionFile
 from outlast.adapters.pi.policies import policy_of
+from outlast.adapters.pi.terminal import as_chosen, at_terminal, settings_of
+from outlast.adapters.pi.typed import TypedPi
 from outlast.adapters.pi.user import link_user_files
 from outlast.adapters.pi.versions import installed
 from outlast.adapters.program import is_users_directory, tools_home
@@ -25,6 +27,7 @@ from outlast.folders import make_private
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
+from outlast.wrapping import Seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,14 @@ class Pi:
         """See `outlast.adopting.Adopts`; nothing in the file depends on `home`."""
         return adopt(transcript, Asks(self.api, self.model))
 
+    def terminal_settings(self, flags: Sequence[str]) -> Mapping[str, Any]:
+        """See `outlast.wrapping.Wraps`."""
+        return {**self.settings(), **settings_of(flags)}
+
+    def wrap(self, seat: Seat) -> TypedPi:
+        """See `outlast.wrapping.Wraps`."""
+        return TypedPi(self, self.program, seat)
+
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on.
 
@@ -98,6 +109,9 @@ class Pi:
         config = home / launch.config_path(uuid)
         shutil.rmtree(config, ignore_errors=True)
         file = SessionFile(attempt, uuid)
+        typed: Sequence[str] = ()
+        if at_terminal(attempt.settings):
+            typed = (await attempt.mirrored()).get(launch.session_path(uuid), ())
         ready = await file.prepare()
         local = is_users_directory(attempt)
         if local:
@@ -120,6 +134,7 @@ class Pi:
                 options=attempt.settings.get("options") or {},
                 tool_home=tools_home(attempt),
             )
+            started = as_chosen(started, typed)
             dialogue.config = launch.provider_config(started)
             (config / "settings.json").write_bytes(msgspec.json.encode(launch.settings(started)))
             argv, env = launch.argv(started), launch.environment(started, os.environ)

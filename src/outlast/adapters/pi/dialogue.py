@@ -111,7 +111,7 @@ class PiDialogue:
     def hook_answer(self, ask: HookAsk, verdict: Let | Deny | None) -> Mapping[str, Any]:
         match ask.event:
             case "hello":
-                return self._hello()
+                return self.hello()
             case "before":
                 return self._before(ask.harness_id, verdict)
             case "after":
@@ -119,7 +119,8 @@ class PiDialogue:
             case "other":
                 return {}
 
-    def _hello(self) -> Mapping[str, Any]:
+    def hello(self) -> Mapping[str, Any]:
+        """What the extension is told when it says hello."""
         welcome = self._welcome
         return {
             "outlast": "welcome",

@@ -9,6 +9,7 @@ from outlast.adapters.pi import stream
 from outlast.adapters.pi.dialogue import PiDialogue
 from outlast.adapters.pi.ending import result_of
 from outlast.adapters.pi.files import SessionFile, plain
+from outlast.adapters.pi.gates import NOT_STARTED, lets_run
 from outlast.adapters.pi.launch import CONTINUE_COMMAND
 from outlast.errors import HarnessError
 
@@ -16,8 +17,6 @@ START_S: Final = 60.0
 """How long Pi may take from its start to its first request."""
 CLOSING_S: Final = 10.0
 """How long Pi may take to end after the turn is over."""
-
-NOT_STARTED: Final = "This call may not run: the log does not say that it has begun in this attempt."
 
 
 class Driver:
@@ -84,17 +83,8 @@ class Driver:
 
     async def _answer(self, asked: stream.Asked) -> None:
         """The third gate: a tool runs only if the log says that this attempt let it begin."""
-        refusal = self._refusal(asked.call)
-        await self._process.write(stream.answer(asked, asked.call if refusal is None else refusal))
-
-    def _refusal(self, call: str) -> str | None:
-        intent = self._attempt.calls.intent_of(call)
-        if intent is None:
-            return NOT_STARTED
-        state = self._attempt.turn.calls[intent.call]
-        if intent.runs_in != "worker" and not (state.open and state.started == self._attempt.fence):
-            return NOT_STARTED
-        return None
+        let = lets_run(self._attempt, asked.call)
+        await self._process.write(stream.answer(asked, asked.call if let else NOT_STARTED))
 
     async def _expect_a_request(self) -> None:
         try:

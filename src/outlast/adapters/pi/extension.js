@@ -5,6 +5,8 @@
 
 import { request } from "node:http";
 
+import { atTerminal } from "./terminal.js";
+
 const HOOK_MS = 75_000; // the gateway answers within 60 s, if at all
 const GATE_MS = 90_000;
 const CONTINUE = "outlast.continue";
@@ -14,13 +16,15 @@ const NO_DECISION = "This call did not run: outlast gave no decision.";
 
 const hooks = take("OUTLAST_HOOKS_URL");
 const toolsUrl = take("OUTLAST_TOOLS_URL");
+const terminalUrl = take("OUTLAST_TERMINAL_URL"); // empty where nobody is at a terminal
 const token = take("OUTLAST_ATTEMPT_TOKEN");
 
-/** A variable that what Pi's shell starts must not inherit. */
+/** A variable that what Pi's shell starts must not inherit; `/reload` loads this file anew, and finds it again. */
 function take(name) {
-  const value = process.env[name] ?? "";
+  const kept = (globalThis[Symbol.for("outlast")] ??= {});
+  kept[name] ??= process.env[name] ?? "";
   delete process.env[name];
-  return value;
+  return kept[name];
 }
 
 /** Post JSON; the body of the answer, which must have status 200. `fetch` gives up on an answer that takes minutes. */
@@ -48,9 +52,16 @@ function post(url, body, { timeoutMs = 0, signal } = {}) {
   });
 }
 
-async function hook(event, payload) {
-  const { text } = await post(`${hooks}/${event}`, payload, { timeoutMs: HOOK_MS });
+async function hook(event, payload, { url = hooks } = {}) {
+  const { text } = await post(`${url}/${event}`, payload, { timeoutMs: HOOK_MS });
   return JSON.parse(text);
+}
+
+const tell = (event, payload) => hook(event, payload, { url: terminalUrl });
+
+/** Whether the worker lets a call run: the third gate. Its id, or why not. */
+async function gate(id, ctx) {
+  return terminalUrl ? (await tell("gate", { call: id })).run : ctx.ui.input(CONTINUE, id, { timeout: GATE_MS });
 }
 
 /** The result of the one request in an answer of the Model Context Protocol, which may be a stream of events. */
@@ -98,7 +109,7 @@ function stepOver(manager) {
 }
 
 export default async function outlast(pi) {
-  const told = await hook("hello", {});
+  const told = await hook("hello", {}, { url: terminalUrl || hooks });
   if (told.outlast !== "welcome") throw new Error("outlast does not let this process in");
   const ours = new Set(told.tools.map((tool) => tool.name));
   const supplied = new Map(); // call id -> its end, as it is in the log or as the application's tool ended
@@ -132,8 +143,12 @@ export default async function outlast(pi) {
       return block(`This call did not run: outlast could not be asked (${error.message}).`);
     }
     if (id && answer.run === id) {
-      const said = await ctx.ui.input(CONTINUE, id, { timeout: GATE_MS });
-      return said === id ? undefined : block(said);
+      try {
+        const said = await gate(id, ctx);
+        return said === id ? undefined : block(said);
+      } catch (error) {
+        return block(`This call did not run: outlast could not be asked (${error.message}).`);
+      }
     }
     if (answer.result) supplied.set(event.toolCallId, answer.result);
     return block(answer.reason);
@@ -182,6 +197,8 @@ export default async function outlast(pi) {
     const messages = event.messages.filter((message) => !isContinue(message));
     return messages.length === event.messages.length ? undefined : { messages };
   });
+
+  if (terminalUrl) atTerminal(pi, told.provider.name, tell);
 
   pi.registerCommand(CONTINUE, {
     description: "Go on with the turn.",

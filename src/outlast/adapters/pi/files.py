@@ -137,6 +137,21 @@ class SessionFile:
         self._offset, self._count = len(data), len(self._lines)
         self._lines = []
 
+    def go_on(self) -> None:
+        """Leave the file as it is, and mirror on behind what the log has."""
+        known = self._attempt.state.files.get(self._path)
+        self._count = 0 if known is None else known.lines
+        lines = self.file.read_bytes().splitlines(keepends=True)[: self._count]
+        self._offset = sum(len(line) for line in lines)
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether the prompt of the turn is in what is mirrored."""
+        with self.file.open("rb") as file:
+            entries = session.parse(file.read(self._offset).decode(errors="replace").split("\n"))
+        begins = session.turn_begins(entries, self._attempt.turn.input)
+        return begins is not None and session.found(entries, begins).begun
+
     async def mirror(self) -> None:
         """Record what Pi has appended since the last time: in the log before whatever is written after this."""
         async with self._order:

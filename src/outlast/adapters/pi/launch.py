@@ -68,6 +68,8 @@ class Launch:
     """More of Pi's settings."""
     tool_home: Path | None = None
     """HOME of Pi and its tools; None: `home`. No request depends on it."""
+    terminal_url: str = ""
+    """Who is told of what is typed at a terminal; empty: nobody is there."""
 
 
 def session_uuid(tenant: str, session: str) -> str:
@@ -94,7 +96,7 @@ def argv(launch: Launch) -> Sequence[str]:
     """The command line."""
     return [
         str(launch.node), str(launch.program),
-        "--mode", "rpc",
+        *(() if launch.terminal_url else ("--mode", "rpc")),
         "--session", str(launch.home / session_path(launch.session)),
         "--no-extensions",
         "--extension", str(EXTENSION),
@@ -151,6 +153,7 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
         "OUTLAST_HOOKS_URL": launch.door.hooks_url,
         "OUTLAST_TOOLS_URL": launch.door.tools_url,
         "OUTLAST_ATTEMPT_TOKEN": launch.door.token,
+        **({"OUTLAST_TERMINAL_URL": launch.terminal_url} if launch.terminal_url else {}),
         **past_proxies(inherited),
         "HOME": str(launch.tool_home or launch.home),
     }

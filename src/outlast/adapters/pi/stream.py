@@ -73,14 +73,15 @@ def read(line: bytes) -> Event:
         case "extension_error":
             return Broken(str(said.get("error", "")))
         case "message_end" if as_object(said.get("message")).get("role") == "assistant":
-            return _answered(as_object(said["message"]))
+            return answered(as_object(said["message"]))
         case "agent_settled":
             return Settled()
         case _:
             return Other()
 
 
-def _answered(message: Json) -> Answered:
+def answered(message: Json) -> Answered:
+    """How an answer of the model has ended, from its message."""
     blocks = as_objects(message.get("content"))
     text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
     return Answered(str(message.get("stopReason", "")), text, str(message.get("errorMessage") or ""))
