@@ -83,7 +83,7 @@ class Driver:
             cwd = self._attempt.places.cwd
             await self._check_hooks(cwd)
             loaded = await self._server.call("thread/resume", thread_params(self._launch, cwd))
-            _check_gates(loaded)
+            _check_gates(loaded, self._launch.approval)
             said = [{"type": "text", "text": self._attempt.prompt}] if say_prompt else []
             started = await self._server.call(
                 "turn/start",
@@ -223,16 +223,17 @@ class Driver:
                 await self._server.call("turn/steer", told)
 
 
-def _check_gates(loaded: Json) -> None:
+def _check_gates(loaded: Json, approval: str) -> None:
     """The first gate and the third stand, or nothing begins: a thread may bring settings of its own.
 
     Args:
         loaded: what Codex says of the thread that it goes on with.
+        approval: when Codex is to ask whether a tool may run.
 
     Raises:
         HarnessError: one of them would be gone round.
     """
-    for name, ours in (("modelProvider", PROVIDER), ("approvalPolicy", APPROVAL)):
+    for name, ours in (("modelProvider", PROVIDER), ("approvalPolicy", approval)):
         if loaded.get(name) != ours:
             reason = f"it goes on with {name} = {loaded.get(name)!r}, where outlast has set {ours!r}"
             raise HarnessError(harness="Codex", reason=reason)
