@@ -46,15 +46,15 @@ class OpenAIAgentsSubject(Subject):
 def _agent(upstream: str) -> TheirAgent[Any]:
     client = AsyncOpenAI(api_key="k", base_url=f"{upstream}/v1", max_retries=0, http_client=unpooled())
     model = OpenAIChatCompletionsModel("gpt-5.5", client)
-    other: TheirAgent[Any] = TheirAgent("other", instructions="You look into things.", model=model)
+    own: list[TheirTool] = [function_tool(run_shell), function_tool(write_file)]
+    other: TheirAgent[Any] = TheirAgent("other", instructions="You look into things.", model=model, tools=own)
 
     @function_tool
     async def ask_other(told: str) -> str:
         """Have another agent look into something."""
         return str((await run_agent(this_call().io, other, told)).final_output)
 
-    tools: list[TheirTool] = [function_tool(run_shell), function_tool(write_file), ask_other]
-    return TheirAgent("clerk", instructions="You help.", model=model, tools=tools)
+    return TheirAgent("clerk", instructions="You help.", model=model, tools=[*own, ask_other])
 
 
 SUBJECT = OpenAIAgentsSubject()

@@ -47,8 +47,9 @@ def _agent(upstream: str) -> TheirAgent[Any, Any]:
     model = AnthropicModel("claude-sonnet-5", provider=AnthropicProvider(anthropic_client=client))
     agent = TheirAgent(model, instructions="You help.")
     other = TheirAgent(model, instructions="You look into things.")
-    agent.tool_plain(run_shell)
-    agent.tool_plain(write_file)
+    for one in (agent, other):
+        one.tool_plain(run_shell)
+        one.tool_plain(write_file)
 
     @agent.tool_plain(metadata={"outlast": "safe"})
     async def ask_other(told: str) -> str:

@@ -213,7 +213,7 @@ def _requests(evidence: Evidence, *, twins: bool) -> Iterator[str]:
         yield from (f"request {request.n} says {word!r}" for word in words if word in text)
         yield from (f"request {request.n} holds {fault}" for fault in pairs(dialect, body))
         meant = understood(dialect, request.n, body)
-        lanes[msgspec.json.encode([meant.items[0], _has_tools(meant)])].append(meant)
+        lanes[msgspec.json.encode([_opening(meant), _has_tools(meant)])].append(meant)
     asides = _asides(evidence)
     # An unfinished request whose intent did not land may have told the newest result in other words.
     finished = dict(_finished(evidence))
@@ -228,6 +228,12 @@ def _requests(evidence: Evidence, *, twins: bool) -> Iterator[str]:
             summed_up = any(one.n < aside < later.n for aside in asides)
             if not twins and not summed_up and not _begins(later.items, one.items):
                 yield f"request {later.n} does not go on where request {one.n} stopped"
+
+
+def _opening(asked: Prompt) -> Any:
+    """What tells a conversation from others: its first word that is not the system's, which many may share."""
+    said = (item for item in asked.items if item.get("role") != "system")
+    return next(said, asked.items[0])
 
 
 def _has_tools(asked: Prompt) -> bool:
@@ -269,7 +275,7 @@ def moved_prefixes(evidence: Evidence) -> Iterator[str]:
     lanes: dict[bytes, list[Prompt]] = defaultdict(list)
     for n, body in sorted(evidence.bodies.items()):
         asked = prompt_of(evidence.subject.dialect, n, body)
-        lanes[msgspec.json.encode(asked.items[0])].append(asked)
+        lanes[msgspec.json.encode(_opening(asked))].append(asked)
     for asked in lanes.values():
         for one, later in pairwise(asked):
             if later.frame != one.frame:
