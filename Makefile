@@ -65,12 +65,12 @@ demo: programs  ## a real turn, killed three times and carried on, with its rece
 	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
 
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s
-	@$(PYTEST) -n $(or $(JOBS),$(shell expr $(CORES) + 1)) --dist worksteal --hypothesis-profile=few -m "not crash and not harness and not server and not full and not unproven" $(ARGS)
+	@$(PYTEST) -n $(or $(JOBS),$(shell expr $(CORES) + 1)) --dist worksteal --hypothesis-profile=few -m "not apart and not crash and not harness and not server and not full and not unproven" $(ARGS)
 
 test: programs  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
 	@export OUTLAST_TEST_SEED="$${OUTLAST_TEST_SEED:-$$RANDOM$$RANDOM}"; rc=0; \
 	$(MAKE) fast || rc=1; \
-	$(PYTEST) -n $(or $(JOBS),2) --dist worksteal -m "(crash or harness or server or hypothesis) and not full and not unproven" $(ARGS) || rc=1; \
+	$(PYTEST) -n $(or $(JOBS),2) --dist worksteal -m "(apart or crash or harness or server or hypothesis) and not full and not unproven" $(ARGS) || rc=1; \
 	exit $$rc
 
 test-rest: programs  ## what test-all adds to test: the whole product of cases and long property tests

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from outlast import Session, open_world
-from tests.harness_turns import TURNS, count_turns, is_unproven, turns_of
+from tests.harness_turns import TURNS, count_turns, is_apart, is_unproven, turns_of
 from tests.servers.postgres import PostgresServer, postgres_server
 
 pytest_plugins = ["outlast.testing.fixtures"]
@@ -43,10 +43,17 @@ def pytest_configure() -> None:
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What is apart is not loaded where it is not to run; to skip it later costs as much as to run the half of it."""
+    return True if "not apart" in str(config.option.markexpr) and is_apart(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[TURNS] = count_turns(items)  # first: before `-m` takes any away
     for item in items:
+        if is_apart(item.path):
+            item.add_marker(pytest.mark.apart)
         if is_unproven(item):
             item.add_marker(pytest.mark.unproven)
 

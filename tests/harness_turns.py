@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -40,10 +41,34 @@ def is_unproven(item: pytest.Item) -> bool:
     """Whether `make test-all` leaves it to `make test-unproven`: it has not been seen to hold in a whole run."""
     if item.get_closest_marker("full") is None:
         return False
-    foreign = item.path.stem == "test_adapters" and harness_of(item) != "claude-code"
+    foreign = item.path.stem == "test_adapters" and harness_of(item) not in {"claude-code", "eve"}
     clerks = item.path.stem.endswith("_clerk") or item.path.stem.endswith("_clerks")
     demo = item.path.stem == "test_demo"
     return item.path.stem in UNPROVEN or foreign or clerks or demo
+
+
+APART = frozenset(
+    {
+        "test_acp_files",
+        "test_acp_names",
+        "test_framework_ids",
+        "test_function_runner",
+        "test_adapters",
+        "test_langgraph",
+        "test_langgraph_turns",
+        "test_openai_agents",
+        "test_openai_agents_within",
+        "test_pydantic_ai",
+        "test_sdk_clerk",
+        "test_harness_turns",
+    }
+)
+"""Modules that load agent frameworks, which each process of the fast set would do for seconds: not in `make fast`."""
+
+
+def is_apart(path: Path) -> bool:
+    """Whether `make fast` does not even load this file; `make test` runs all that is in it."""
+    return path.suffix == ".py" and (path.stem in APART or path.parent.name == "acceptance")
 
 
 def count_turns(items: Iterable[pytest.Item]) -> Counter[str]:

@@ -13,7 +13,6 @@ from outlast.cli.exits import Exit
 from outlast.cli.main import main
 from outlast.gate import Point
 from outlast.settings import SETTINGS, Settings
-from tests.harness_turns import TURNS, most_of
 
 ROOT = Path(__file__).parents[2]
 OWNERS = {
@@ -77,12 +76,6 @@ def test_a_module_fits_one_reading() -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in (ROOT / "src").rglob("*.py")}
     too_long = {str(path.relative_to(ROOT)): lines for path, lines in lengths.items() if lines > 400}
     assert not too_long
-
-
-def test_make_test_takes_no_more_turns_of_a_real_harness_than_it_says(pytestconfig: pytest.Config) -> None:
-    """Counted are the marks of the tests that were collected; each test is held to its mark when it runs."""
-    turns = pytestconfig.stash[TURNS]
-    assert {name: count for name, count in turns.items() if count > most_of(name)} == {}
 
 
 def test_the_lock_names_no_host() -> None:
