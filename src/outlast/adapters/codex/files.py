@@ -253,9 +253,10 @@ class SessionFiles:
         Whoever is cancelled here has done nothing by halves: the next does the same again, at the same place.
         """
         async with self._reading:
-            data = await anyio.to_thread.run_sync(
-                _read_from, self._attempt.places.home / self._path, self._read
-            )
+            rollout = self._attempt.places.home / self._path
+            if not _has_grown(rollout, self._read):  # it is looked at with everything that Codex tells
+                return ()
+            data = await anyio.to_thread.run_sync(_read_from, rollout, self._read)
             whole = data[: data.rfind(b"\n") + 1]
             if not whole:
                 return ()
@@ -325,6 +326,14 @@ def lay_out(
     data = "".join(f"{line}\n" for line in whole).encode()
     target.write_bytes(data)
     return len(data)
+
+
+def _has_grown(path: Path, position: int) -> bool:
+    """Whether there is anything behind `position`."""
+    try:
+        return path.stat().st_size > position
+    except FileNotFoundError:  # Codex has not written to it yet
+        return False
 
 
 def _read_from(path: Path, position: int) -> bytes:
