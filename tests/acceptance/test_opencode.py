@@ -1,18 +1,27 @@
 """What is OpenCode's alone: its third gate, midnight in its prompt, the packages that it would install."""
 
 import asyncio
+import os
+import re
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import httpx
 import msgspec
 import pytest
 
-from outlast.adapter import Agent
+from outlast.adapter import Agent, Door
 from outlast.adapters.opencode import OpenCode
+from outlast.adapters.opencode.client import client_of
+from outlast.adapters.opencode.launch import Launch, argv, environment, lay_out, model_name
 from outlast.adapters.opencode.permissions import NOT_STARTED
+from outlast.adapters.opencode.table import table_of
+from outlast.adapters.opencode.versions import installed
 from outlast.gate import Point
 from outlast.testing.adapter_contract.case import Ground
 from outlast.testing.adapter_contract.shop import effect_command
@@ -120,3 +129,43 @@ async def test_a_call_that_a_rule_of_the_user_refused_is_not_in_doubt_after_a_ki
         assert [effect.mark for effect in stage.effects().all()] == ["never"]
         assert b"a rule which prevents" in stage.last_body(), "the model is told why"
         await stage.kept()
+
+
+async def test_it_knows_the_same_of_its_models_as_from_its_whole_table(tmp_path: Path) -> None:
+    program = installed()
+    table = table_of(program.program, "anthropic")
+    assert table is not None, "the program no longer shows its table: starts take half as long again"
+    known = [
+        await _models_known(tmp_path / name, table if name == "own" else None) for name in ("own", "all")
+    ]
+    assert MODEL.encode() in known[0]
+    assert known[0] == known[1]
+
+
+async def _models_known(home: Path, table: str | None) -> bytes:
+    """What OpenCode says of the providers that are switched on."""
+    home.mkdir()
+    program = installed()
+    nobody = Door("http://127.0.0.1:9", "token", "http://127.0.0.1:9/hooks", "http://127.0.0.1:9/tools")
+    launch = Launch(
+        program.program, program.version, "n", home, nobody, "word", model_name(MODEL), table=table
+    )
+    lay_out(launch)
+    process = subprocess.Popen(  # noqa: ASYNC220 - its first line is waited for in a thread
+        argv(launch),
+        env=environment(launch, os.environ),
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert process.stdout is not None
+        lines = process.stdout
+        said = await anyio.to_thread.run_sync(lambda: next(line for line in lines if b"listening" in line))
+        found = re.search(r"http://\S+", said.decode())
+        assert found is not None
+        async with client_of(found[0], "word") as http:
+            return (await http.get("/config/providers")).raise_for_status().content
+    finally:
+        process.kill()
+        process.communicate()

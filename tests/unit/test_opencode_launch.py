@@ -24,6 +24,7 @@ from outlast.adapters.opencode.launch import (
 from outlast.adapters.opencode.names import is_named, message_id, part_id
 from outlast.adapters.opencode.permissions import matches, rules_of, session_rules, wants_person
 from outlast.adapters.opencode.policies import application_tool, policy_of
+from outlast.adapters.opencode.table import table_of
 from outlast.adapters.opencode.versions import installed, version_beside
 from outlast.errors import HarnessError, HarnessMissing, ModelCallFailed
 
@@ -127,6 +128,53 @@ def test_nothing_is_left_to_install(tmp_path: Path) -> None:
     lock = json.loads((made / "package-lock.json").read_text())
     assert lock["packages"][""]["dependencies"] == {"@opencode-ai/plugin": "1.18.33"}
     assert (made / "node_modules").is_dir()
+
+
+def test_it_is_told_of_the_models_of_its_provider_alone(tmp_path: Path) -> None:
+    made = tmp_path / ".outlast-opencode" / "n" / "models.json"
+    lay_out(replace(LAUNCH, home=tmp_path))
+    assert not made.exists()
+    assert "OPENCODE_MODELS_PATH" not in environment(LAUNCH, {"OPENCODE_MODELS_PATH": "/theirs"})
+    told = replace(LAUNCH, home=tmp_path, table='{"anthropic":{}}')
+    lay_out(told)
+    assert environment(told, {})["OPENCODE_MODELS_PATH"] == str(made)
+    assert made.read_text() == '{"anthropic":{}}'
+
+
+TABLE = (
+    'x.OPENCODE_MODELS_PATH,p=()=>({other:{id:"other",env:[],models:{}},anthropic:{id:"anthropic",env:["KEY"],'
+    'models:{"model-1":{id:"model-1",name:"A \\"{\\" model: é",tool_call:!0,open:!1,'
+    "cost:{input:0.5},limit:{context:1e6}}}}});"
+)
+
+
+def test_the_entry_of_a_provider_is_read_out_of_the_program_word_for_word(tmp_path: Path) -> None:
+    program = tmp_path / "opencode"
+    program.write_bytes(b"\x7fELF\x00\xff" + TABLE.encode() + b"\x00\xff")
+    found = table_of(program, "anthropic")
+    assert found is not None
+    model = json.loads(found)["anthropic"]["models"]["model-1"]
+    assert (model["tool_call"], model["open"], model["limit"]) == (True, False, {"context": 1_000_000})
+    assert model["name"] == 'A "{" model: é'
+    assert table_of(program, "openai") is None, "it is not there"
+    assert table_of(program, "openai-compatible") == "{}", "configuration says all of it"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nothing of it",
+        TABLE.replace("!0", "void 0"),
+        TABLE.replace("OPENCODE_MODELS_PATH", ""),
+        TABLE[:150],
+    ],
+)
+def test_a_program_that_shows_no_such_table_is_told_nothing(text: str, tmp_path: Path) -> None:
+    program = tmp_path / "opencode"
+    program.write_text(text)
+    assert table_of(program, "anthropic") is None
+    assert table_of(tmp_path / "gone", "anthropic") is None
 
 
 @pytest.mark.parametrize(

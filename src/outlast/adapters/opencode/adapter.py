@@ -13,6 +13,7 @@ from outlast.adapters.opencode.conversation import prepare
 from outlast.adapters.opencode.dialogue import OpenCodeDialogue
 from outlast.adapters.opencode.driver import Driver
 from outlast.adapters.opencode.policies import SERVER, application_tool, policy_of
+from outlast.adapters.opencode.table import table_of
 from outlast.adapters.opencode.versions import installed
 from outlast.adapters.program import tools_home
 from outlast.ids import stable_uuid
@@ -102,6 +103,7 @@ class OpenCode:
                 model=model,
                 config=settings.get("config") or {},
                 tool_home=tools_home(attempt),
+                table=table_of(program.program, launch.provider_of(model)),
             )
             launch.lay_out(started)
             env = launch.environment(started, os.environ)

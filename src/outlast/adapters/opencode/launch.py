@@ -60,6 +60,9 @@ _PROVIDERS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """By OpenCode's name for a provider, what it is spoken to with, and in which dialect. All three are built in."""
 
+_DEFAULT: Final = "anthropic"
+_TABLE: Final = "models.json"
+
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
@@ -93,6 +96,8 @@ class Launch:
     """More configuration of the user; the same at every start."""
     tool_home: Path | None = None
     """HOME of OpenCode and its tools; None: `home`."""
+    table: str | None = None
+    """What is known of the models (`table.table_of`); None: all that OpenCode has built in."""
 
     @property
     def kept(self) -> Path:
@@ -108,7 +113,12 @@ def model_name(text: str) -> ModelName | None:
     if not text:
         return None
     provider, slash, model = text.partition("/")
-    return ModelName(provider, model) if slash and provider in _PROVIDERS else ModelName("anthropic", text)
+    return ModelName(provider, model) if slash and provider in _PROVIDERS else ModelName(_DEFAULT, text)
+
+
+def provider_of(model: ModelName | None) -> str:
+    """OpenCode's name for the one provider that is switched on."""
+    return _DEFAULT if model is None else model.provider
 
 
 def argv(launch: Launch) -> Sequence[str]:
@@ -127,7 +137,7 @@ def config(launch: Launch) -> Mapping[str, Any]:
     """The configuration that stands above every other."""
     name = launch.model
     given: Mapping[str, Any] = launch.config or {}
-    provider = name.provider if name is not None else "anthropic"
+    provider = provider_of(name)
     own = as_object(as_object(given.get("provider")).get(provider))
     options = {
         **as_object(own.get("options")),
@@ -181,10 +191,12 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
         inherited: the worker's own; what is OpenCode's, a provider's or ours is left out.
     """
     kept = {name: value for name, value in inherited.items() if not name.startswith(_FOREIGN)}
+    table = {} if launch.table is None else {"OPENCODE_MODELS_PATH": str(launch.kept / _TABLE)}
     return {
         **kept,
         **SWITCHES,
         **INSTALLING,
+        **table,
         **{name: str(launch.kept / below) for name, below in _XDG.items()},
         "HOME": str(launch.tool_home or launch.home),
         **past_proxies(inherited),
@@ -217,6 +229,8 @@ def lay_out(launch: Launch) -> None:
     lock = {"name": "opencode", "lockfileVersion": 3, "packages": {"": needs}}
     (config_dir / "package.json").write_text(_json(needs), encoding="utf-8")
     (config_dir / "package-lock.json").write_text(_json(lock), encoding="utf-8")
+    if launch.table is not None:
+        (launch.kept / _TABLE).write_text(launch.table, encoding="utf-8")
 
 
 def _json(value: Mapping[str, Any]) -> str:

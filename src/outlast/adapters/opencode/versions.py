@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -22,7 +23,9 @@ _PACKAGES: Final = (
     "opencode-darwin-x64-baseline",
     "opencode-darwin-x64",
 )
-"""Packages that hold the program; the baseline one also runs on processors without AVX2."""
+"""Packages that hold the program; the baseline ones also run on processors without AVX2, and start more slowly."""
+_BASELINE: Final = "-baseline"
+_PROCESSORS: Final = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,9 @@ def installed(program: Path | None = None) -> Installed:
 
 def program_in(directory: Path) -> Path | None:
     """The program among the packages below `directory`."""
-    places = (directory / "node_modules" / name / "bin" / "opencode" for name in _PACKAGES)
+    wide = _has_avx2()
+    names = sorted(_PACKAGES, key=lambda name: wide == name.endswith(_BASELINE))
+    places = (directory / "node_modules" / name / "bin" / "opencode" for name in names)
     return next((place for place in places if place.is_file()), None)
 
 
@@ -71,3 +76,12 @@ def version_beside(program: Path) -> str:
         return _UNKNOWN
     found = cast("dict[str, Any]", package).get("version") if isinstance(package, dict) else None
     return found if isinstance(found, str) else _UNKNOWN
+
+
+@lru_cache(maxsize=1)
+def _has_avx2() -> bool:
+    """Whether this machine's processor has AVX2; False where nothing tells."""
+    try:
+        return b" avx2 " in _PROCESSORS.read_bytes()
+    except OSError:
+        return False
