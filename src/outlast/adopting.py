@@ -37,11 +37,12 @@ class Adopts(Protocol):
         """Read what the harness has written. Changes nothing.
 
         Args:
-            transcript: what the user names: the file, or whatever the harness keeps a conversation in.
+            transcript: what the user names: the file, whatever the harness keeps a conversation in, or the
+                conversation's name where it keeps all of them in one place. It need not exist.
             home: HOME of the session to be, for what stands in the files about their own place.
 
         Raises:
-            BadInput: it is no transcript of this harness, is damaged, its directory is gone, or a process of the
-                harness still goes on with it.
+            BadInput: it is not there, is no transcript of this harness, is damaged, its directory is gone, or a process
+                of the harness still goes on with it.
         """
         ...

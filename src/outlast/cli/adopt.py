@@ -24,10 +24,11 @@ from outlast.world import World
         "outlast adopt claude-code ~/.claude/projects/-home-me-shop/7f3c….jsonl",
         "outlast adopt claude-code 7f3c….jsonl --session pricing",
         "outlast adopt pi ~/.pi/agent/sessions/--home-me-shop--/….jsonl",
+        "outlast adopt opencode ses_dd47a4442ffeoJ6bV1GEmnfDar",
     )
 )
 @click.argument("harness")
-@click.argument("transcript", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("transcript", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--session", "name", type=SESSION, help="The session's id; by default made from what was said first."
 )
@@ -36,7 +37,7 @@ from outlast.world import World
 def adopt(
     harness: str, transcript: Path, name: str | None, model: str | None, world: str | None, json: bool
 ) -> None:
-    """Make a conversation durable that HARNESS had without outlast: TRANSCRIPT is its own file of it.
+    """Make a conversation durable that HARNESS had without outlast: TRANSCRIPT is its own file of it, or its name.
 
     It becomes a session that works in the same directory of this machine and goes on, with its next prompt, where the
     conversation stands. Of a call that has no result there, since its process was killed, the model is told that it

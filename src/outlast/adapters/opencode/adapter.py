@@ -9,6 +9,7 @@ from typing import Any
 
 from outlast.adapter import Attempt, Resolved, TurnResult
 from outlast.adapters.opencode import launch
+from outlast.adapters.opencode.adoption import adopt
 from outlast.adapters.opencode.conversation import prepare
 from outlast.adapters.opencode.dialogue import OpenCodeDialogue
 from outlast.adapters.opencode.driver import Driver
@@ -16,6 +17,7 @@ from outlast.adapters.opencode.policies import SERVER, application_tool, policy_
 from outlast.adapters.opencode.table import table_of
 from outlast.adapters.opencode.versions import installed
 from outlast.adapters.program import tools_home
+from outlast.adopting import Adopted
 from outlast.ids import stable_uuid
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -73,6 +75,10 @@ class OpenCode:
             return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         spawns = str(arguments.get("prompt", "")) if name == "task" else ""
         return Resolved(name, "harness", policy_of(name, arguments, self.policies), spawns=spawns)
+
+    def adopt(self, transcript: Path, home: Path) -> Adopted:
+        """See `outlast.adopting.Adopts`; `transcript` is a session's name, OpenCode's database, or an export."""
+        return adopt(transcript, os.environ)
 
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on.

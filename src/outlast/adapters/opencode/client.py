@@ -33,6 +33,10 @@ class Client:
         made = await self._ask("POST", "/session", {"title": title, "permission": list(permission)})
         return str(as_object(made)["id"])
 
+    async def add_rules(self, session: str, permission: Sequence[Mapping[str, str]]) -> None:
+        """Put permission rules behind those that a session has: of all that fit the last counts."""
+        await self._ask("PATCH", f"/session/{session}", {"permission": list(permission)})
+
     async def agents(self) -> Sequence[Json]:
         """The agents that OpenCode knows."""
         return as_objects(await self._ask("GET", "/agent"))

@@ -9,12 +9,16 @@ from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.opencode.dialogue import COMPACTION
 from outlast.adapters.opencode.events import Stored, aggregate_of, path_of, read, session_of
 from outlast.adapters.opencode.names import message_id
+from outlast.adapters.opencode.policies import policy_of
 from outlast.adapters.opencode.repair import Asked, Kept, kept
 from outlast.adapters.program import LOST as TOLD_OF_LOST
 from outlast.adapters.program import answered
+from outlast.adapters.shapes import Json, as_object
 from outlast.fold import TurnState
+from outlast.recovery import NOT_COMPLETED
 
 LOST: Final = ToolResult("error", TOLD_OF_LOST)
+AGAIN: Final = ToolResult("error", NOT_COMPLETED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +87,8 @@ def _asked(turn: TurnState) -> list[Asked]:
 async def _results(attempt: Attempt, own: Kept) -> Mapping[str, ToolResult]:
     """How the calls of this turn and of one that was cut short ended, which OpenCode may tell otherwise."""
     there = {str(part.get("callID", "")) for message in own.messages for part in message.tools}
-    dangling = {str(part.get("callID", "")) for part in own.dangling}
-    results = dict.fromkeys(dangling, LOST)
+    results = {str(part.get("callID", "")): _lost(part) for part in own.dangling}
+    dangling = frozenset(results)
     turns = [attempt.turn] if attempt.state.cut is None else [attempt.state.cut, attempt.turn]
     for call in (call for turn in turns for call in turn.calls.values()):
         name = call.intent.harness_id
@@ -95,3 +99,9 @@ async def _results(attempt: Attempt, own: Kept) -> Mapping[str, ToolResult]:
         if result.status in {"ok", "error"} and call.intent.runs_in == "harness":
             attempt.calls.correct(name, result)
     return results
+
+
+def _lost(part: Json) -> ToolResult:
+    """What the model is told of a call of which neither log nor OpenCode knows the end."""
+    arguments = as_object(as_object(part.get("state")).get("input"))
+    return AGAIN if policy_of(str(part.get("tool", "")), arguments) == "safe" else LOST

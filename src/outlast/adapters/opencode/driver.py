@@ -12,11 +12,11 @@ from outlast.adapters.opencode.client import Client, client_of
 from outlast.adapters.opencode.conversation import Ready
 from outlast.adapters.opencode.dialogue import OpenCodeDialogue
 from outlast.adapters.opencode.ending import failed_by, result_of
-from outlast.adapters.opencode.events import Message
+from outlast.adapters.opencode.events import Message, permission_of
 from outlast.adapters.opencode.launch import ModelName
 from outlast.adapters.opencode.mirror import Mirror
 from outlast.adapters.opencode.names import is_named, message_id, part_id
-from outlast.adapters.opencode.permissions import Permissions, rules_of, session_rules
+from outlast.adapters.opencode.permissions import Permissions, asks_about_all, rules_of, session_rules
 from outlast.adapters.opencode.results import ended_part, failure_of
 from outlast.adapters.shapes import Json, as_object
 from outlast.errors import HarnessError
@@ -121,6 +121,9 @@ class Driver:
         await client.replay(ready.session, ready.kept.events, directory)
         for name, events in ready.others.items():
             await client.replay(name, events, directory)
+        given = permission_of(ready.kept.events)
+        if not asks_about_all(given):
+            await client.add_rules(ready.session, session_rules([*rules, *given]))
         now_ms = int(self._attempt.clock.now() * 1000)
         for part in ready.kept.dangling:
             result = ready.results[str(part.get("callID", ""))]

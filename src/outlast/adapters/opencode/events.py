@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from outlast.adapters.shapes import Json, as_object
+from outlast.adapters.shapes import Json, as_object, as_objects
 
 DIRECTORY: Final = "opencode/"
 _SUFFIX: Final = ".events"
+_OF_SESSION: Final = ("session.created", "session.updated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,12 @@ def session_of(events: Sequence[Stored]) -> Json:
     """What the session was created with; empty if its beginning is not there."""
     first = events[0] if events else None
     return as_object(first.data.get("info")) if first is not None and first.kind == "session.created" else {}
+
+
+def permission_of(events: Sequence[Stored]) -> Sequence[Json]:
+    """The session's own permission rules."""
+    infos = (as_object(event.data.get("info")) for event in reversed(events) if event.kind in _OF_SESSION)
+    return next((as_objects(info["permission"]) for info in infos if "permission" in info), ())
 
 
 def messages_of(events: Sequence[Stored]) -> list[Message]:

@@ -41,6 +41,11 @@ def session_rules(rules: Sequence[Mapping[str, Any]]) -> list[Json]:
     return [dict(_ASK), *own, *nobody]
 
 
+def asks_about_all(rules: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a session has rules that were made by `session_rules`: one that was adopted has its user's."""
+    return any(rule == _ASK for rule in rules)
+
+
 def wants_person(rules: Sequence[Mapping[str, Any]], permission: str, patterns: Sequence[str]) -> bool:
     """Whether rules, of which the last that fits counts, want a person asked about this."""
     return any(_action(rules, permission, pattern) == "ask" for pattern in patterns)
