@@ -12,12 +12,12 @@ from outlast.adapter import Agent
 from outlast.adapters.acp import Acp
 from outlast.gate import Point
 from outlast.records import CallOutcome, SteerTaken
-from outlast.testing.adapter_contract import CASES, Case, Ground, Stage, Subject, staged
+from outlast.testing.adapter_contract import CASES, Compaction, Ground, Stage, Subject, staged
 from outlast.testing.adapter_contract.stage import ended, prompt, says, until
 from outlast.testing.faults import Spot
-from outlast.testing.models import Step, ToolUse
+from outlast.testing.models import Step, ToolUse, Usage
 from outlast.tool import Tool
-from tests.harnesses.acp import STAND_IN_COMMAND, STAND_IN_DOOR, SUBJECT, StandIn
+from tests.harnesses.acp import STAND_IN_COMMAND, STAND_IN_DOOR, OpenCodeAcp, StandIn
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120), pytest.mark.anyio]
 
@@ -209,34 +209,23 @@ def test_an_agent_says_how_durable_its_turns_are() -> None:
     assert "its turns are durable as a whole" in by_turn.check()[0]
 
 
-OPENCODE_KEEPS = frozenset(
-    {
-        "a_plain_turn_asks_the_model_once",
-        "the_next_turn_remembers_the_last_one_on_a_machine_that_has_only_the_world",
-        "the_harness_s_own_tools_act_once",
-        "tools_of_every_policy_run_side_by_side_and_each_has_its_result",
-        "a_tool_of_the_application_that_fails_tells_the_model_why",
-        "a_wait_holds_no_process_and_its_signal_is_the_result",
-        "a_cancelled_turn_ends_its_tool_and_the_next_finds_a_sound_conversation",
-        "an_error_that_does_not_pass_ends_the_turn_with_the_provider_s_words",
-        "a_stream_cut_after_a_tool_call_runs_the_tool_once",
-        "a_worker_killed_while_the_model_streams_costs_no_finished_call",
-        "a_worker_killed_when_a_never_tool_has_acted_costs_no_finished_call",
-        "a_worker_killed_between_calls_costs_no_finished_call",
-    }
-)
-"""Cases of the contract that `opencode acp` has been held to."""
+class SumsUp(OpenCodeAcp):
+    """It is brought to compact its conversation."""
+
+    recipe: ClassVar[str] = "tests.acceptance.test_acp:SUMS_UP"
+
+    def compaction(self, early: ToolUse, summary: str, place: Path) -> Compaction:
+        # What is summed up stands in the request as the words of a user.
+        first = Step(text="I act. [script:summary]", tools=(early,), usage=Usage(input_tokens=990_000))
+        return Compaction([first], conversations={"summary": [Step(text=summary)]}, keeps=1, then="default")
+
+
+SUMS_UP = SumsUp()
 
 
 @pytest.mark.full
+@pytest.mark.harness(harness="opencode-acp")
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.name, marks=pytest.mark.harness(harness="opencode-acp", turns=case.turns))
-        for case in CASES
-        if case.name in OPENCODE_KEEPS
-    ],
-)
-async def test_a_real_agent_of_the_protocol_keeps_the_promise(case: Case, tmp_path: Path) -> None:
-    await case.run(Ground(SUBJECT, tmp_path))
+async def test_an_agent_without_sub_agents_may_forget_the_prompt_in_a_summary(tmp_path: Path) -> None:
+    (case,) = [one for one in CASES if one.name == "a_compaction_by_the_harness_is_no_divergence"]
+    await case.run(Ground(SUMS_UP, tmp_path))

@@ -7,14 +7,15 @@ import pytest
 from outlast.testing.adapter_contract import CASES, Case, Ground, Subject
 from outlast.testing.adapter_contract.table import PROMISES, cases_of
 from tests.harnesses.page import PAGE, page
-from tests.harnesses.subjects import SUBJECTS
+from tests.harnesses.subjects import SECOND, SUBJECTS
 
 pytestmark = pytest.mark.timeout(240)
 
 
 def _marked(case: Case, subject: Subject) -> pytest.MarkDecorator | tuple[pytest.MarkDecorator, ...]:
     dear = pytest.mark.harness(harness=subject.name, turns=case.turns)
-    return dear if case.core and case.name not in subject.lacks else (dear, pytest.mark.full)
+    core = case.core and case.name not in subject.lacks and subject.name not in SECOND
+    return dear if core else (dear, pytest.mark.full)
 
 
 @pytest.mark.anyio

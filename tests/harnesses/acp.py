@@ -1,7 +1,6 @@
 """Agents of the Agent Client Protocol under the adapter contract: a small one of ours, and `opencode acp`."""
 
 import json
-import platform
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import ClassVar, Final
 from outlast import programs
 from outlast.adapter import Agent
 from outlast.adapters.acp import Acp, ModelDoor
+from outlast.adapters.opencode.versions import installed
 from outlast.records.kinds import Policy
-from outlast.testing.adapter_contract import Compaction, Subject
-from outlast.testing.adapter_contract.stage import prompt
-from outlast.testing.models import Step, ToolUse, Usage
+from outlast.testing.adapter_contract import Subject
+from outlast.testing.models import ToolUse
 from outlast.tool import Tool
 
 MODEL = "claude-sonnet-4-5"
@@ -23,7 +22,9 @@ QUIET = {
     "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
     "OPENCODE_DISABLE_SHARE": "1",
     "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-    "OPENCODE_DISABLE_FILEWATCHER": "1",
+    "OPENCODE_EXPERIMENTAL_DISABLE_FILEWATCHER": "1",
+    # What is built in of the models of others, it would go through before its first request.
+    "OPENCODE_MODELS_PATH": str(Path(__file__).with_name("no_models.json")),
 }
 CONFIG = {
     "autoupdate": False,
@@ -34,7 +35,7 @@ CONFIG = {
     "enabled_providers": ["door"],
     "model": f"door/{MODEL}",
     "small_model": f"door/{MODEL}",
-    "permission": "ask",
+    "permission": {"*": "ask", "task": "deny"},
     "experimental": {"continue_loop_on_deny": True},
     "agent": {"title": {"disable": True}},
     "provider": {
@@ -48,7 +49,7 @@ CONFIG = {
         }
     },
 }
-"""Every tool asks, and a refusal does not end the turn."""
+"""Every tool asks, and a refusal does not end the turn. Sub-agents would wait for a leave that nobody is asked for."""
 LOOKING: Mapping[str, Policy] = {
     "read": "safe",
     "grep": "safe",
@@ -63,6 +64,31 @@ STAND_IN_DOOR: Final = ModelDoor(
     "anthropic", env={"STAND_IN_BASE_URL": "${base_url}", "STAND_IN_KEY": "${token}"}
 )
 _NO_SUB_AGENTS: Final = "The agent that stands for those of the protocol has no sub-agents."
+_SILENT_SUB_AGENTS: Final = (
+    "OpenCode asks for leave for the tools of its sub-agents, but tells nobody over the protocol, and waits for ever: "
+    "they are switched off."
+)
+SUB_AGENTS: Final = (
+    "a_sub_agent_is_carried_to_its_report",
+    "a_sub_agent_killed_when_its_tool_has_acted_repeats_nothing",
+    "a_sub_agent_killed_while_its_model_streams_is_carried_on",
+    "a_sub_agent_killed_before_its_report_is_delivered_is_carried_on",
+    "two_sub_agents_that_ask_for_the_same_are_kept_apart",
+    "two_sub_agents_that_ask_for_the_same_are_carried_on",
+)
+"""Cases of sub-agents."""
+_CUT_COMPACTION: Final = (
+    "OpenCode sums a conversation up, and the turn goes on; cut off in or behind that, it goes on over the protocol "
+    "from the whole conversation, and where more had happened since the turn is parked as diverged."
+)
+COMPACTIONS: Final = (
+    "a_compaction_by_the_harness_is_no_divergence",
+    "a_compaction_killed_when_it_is_asked_for_is_carried_on",
+    "a_compaction_killed_before_it_is_delivered_is_carried_on",
+    "a_turn_killed_right_after_its_compaction_is_carried_on",
+    "a_turn_killed_in_a_tool_after_its_compaction_is_carried_on",
+)
+"""Cases of compactions."""
 _NO_COMPACTION: Final = "The agent that stands for those of the protocol compacts nothing."
 _NO_HOOKS: Final = (
     "The protocol has no hooks: an agent asks for leave on the connection by which it is driven."
@@ -89,17 +115,8 @@ class StandIn(Subject):
     recipe = "tests.harnesses.acp:STAND_IN"
     lacks: ClassVar[Mapping[str, str]] = {
         **OF_THE_PROTOCOL,
-        "a_sub_agent_is_carried_to_its_report": _NO_SUB_AGENTS,
-        "a_sub_agent_killed_when_its_tool_has_acted_repeats_nothing": _NO_SUB_AGENTS,
-        "a_sub_agent_killed_while_its_model_streams_is_carried_on": _NO_SUB_AGENTS,
-        "a_sub_agent_killed_before_its_report_is_delivered_is_carried_on": _NO_SUB_AGENTS,
-        "two_sub_agents_that_ask_for_the_same_are_kept_apart": _NO_SUB_AGENTS,
-        "two_sub_agents_that_ask_for_the_same_are_carried_on": _NO_SUB_AGENTS,
-        "a_compaction_by_the_harness_is_no_divergence": _NO_COMPACTION,
-        "a_compaction_killed_when_it_is_asked_for_is_carried_on": _NO_COMPACTION,
-        "a_compaction_killed_before_it_is_delivered_is_carried_on": _NO_COMPACTION,
-        "a_turn_killed_right_after_its_compaction_is_carried_on": _NO_COMPACTION,
-        "a_turn_killed_in_a_tool_after_its_compaction_is_carried_on": _NO_COMPACTION,
+        **dict.fromkeys(SUB_AGENTS, _NO_SUB_AGENTS),
+        **dict.fromkeys(COMPACTIONS, _NO_COMPACTION),
     }
     foreign_words = ("[[outlast:",)
 
@@ -120,28 +137,23 @@ class StandIn(Subject):
         return b"stand_in.py" in command and b"supervise.py" not in command
 
 
-def opencode() -> Path:
-    """The program, as `outlast install` put it there; it runs on any processor of its kind."""
-    processor = {"x86_64": "x64-baseline", "aarch64": "arm64"}[platform.machine()]
-    return (
-        programs.find("opencode")
-        / f"node_modules/opencode-{platform.system().lower()}-{processor}/bin/opencode"
-    )
-
-
 class OpenCodeAcp(Subject):
     """The real OpenCode, driven as any ACP agent is."""
 
     name = "opencode-acp"
     dialect = "anthropic"
-    recipe = "tests.harnesses.acp:SUBJECT"
-    lacks: ClassVar[Mapping[str, str]] = OF_THE_PROTOCOL
+    recipe = "tests.harnesses.acp:OPENCODE"
+    lacks: ClassVar[Mapping[str, str]] = {
+        **OF_THE_PROTOCOL,
+        **dict.fromkeys(SUB_AGENTS, _SILENT_SUB_AGENTS),
+        **dict.fromkeys(COMPACTIONS, _CUT_COMPACTION),
+    }
     foreign_words = ("[[outlast:",)
 
     def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
         door = ModelDoor("anthropic", files={".config/opencode/opencode.json": json.dumps(CONFIG)})
         adapter = Acp(
-            [str(opencode()), "acp"],
+            [str(installed().program), "acp"],
             name=self.name,
             model=door,
             files=[".local/share/opencode/*.db"],
@@ -149,6 +161,7 @@ class OpenCodeAcp(Subject):
             # What it would fetch with npm on its first start.
             links={".config/opencode/node_modules": str(programs.find("opencode") / "node_modules")},
             policies=LOOKING,
+            sub_agents=False,
         )
         return Agent(self.name, adapter, tools=tools)
 
@@ -161,18 +174,9 @@ class OpenCodeAcp(Subject):
     def write(self, path: str, text: str) -> ToolUse:
         return ToolUse(name="write", input={"filePath": path, "content": text})
 
-    def sub_agent(self, conversation: str) -> ToolUse:
-        told = {"description": "A look", "prompt": prompt(conversation), "subagent_type": "general"}
-        return ToolUse(name="task", input=told)
-
-    def compaction(self, early: ToolUse, summary: str, place: Path) -> Compaction:
-        # What is summed up stands in the request as the words of a user.
-        first = Step(text="I act. [script:summary]", tools=(early,), usage=Usage(input_tokens=990_000))
-        return Compaction([first], conversations={"summary": [Step(text=summary)]}, keeps=1, then="default")
-
     def is_program(self, command: bytes) -> bool:
         return b"/bin/opencode\0acp" in command and b"supervise.py" not in command
 
 
 STAND_IN = StandIn()
-SUBJECT = OpenCodeAcp()
+OPENCODE = OpenCodeAcp()

@@ -21,11 +21,12 @@ NAMES = {
     "pi": "Pi",
     "eve": "[eve](eve.md)",
     "acp": "[Any ACP agent](acp.md)",
+    "opencode-acp": "[`opencode acp`](acp.md#opencode)",
     "pydantic-ai": "[pydantic-ai](../loops/pydantic-ai.md)",
     "openai-agents": "[OpenAI Agents SDK](../loops/openai-agents.md)",
     "langgraph": "[LangGraph](../loops/langgraph.md)",
 }
-BY_COMMAND: Mapping[str, Adapter] = {"acp": Acp(["an-agent"])}
+BY_COMMAND: Mapping[str, Adapter] = {"acp": Acp(["an-agent"]), "opencode-acp": Acp(["opencode", "acp"])}
 """Adapters that make nothing of themselves: they are told what to start."""
 
 

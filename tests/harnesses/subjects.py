@@ -1,6 +1,6 @@
 """The harnesses that are held to the adapter contract, each in a module of its own here. One line for each."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from outlast.testing.adapter_contract import Subject
 from tests.harnesses import (
@@ -26,5 +26,9 @@ SUBJECTS: Sequence[Subject] = (
     openai_agents.SUBJECT,
     eve.SUBJECT,
     acp.STAND_IN,
+    acp.OPENCODE,
     langgraph.SUBJECT,
 )
+
+SECOND: Collection[str] = frozenset({acp.OPENCODE.name})
+"""Of an adapter that another subject stands for in `make test`; all that they are held to is in `make test-all`."""

@@ -59,6 +59,8 @@ class Acp:
         policies: replay policies by tool name or pattern. What is not named is `never`.
         asks: it asks for leave before each tool that is not `safe`, as most must be told to. One that does not
             is believed to run a tool as soon as it may; what it was doing when it died is in doubt.
+        sub_agents: it may have sub-agents, whose requests are told by that they do not hold the turn's prompt. An agent
+            that forgets the prompt when it sums its conversation up must have none, and say so here.
         version: for the record of each attempt.
     """
 
@@ -70,6 +72,7 @@ class Acp:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     policies: Mapping[str, Policy] = field(default_factory=dict[str, Policy])
     asks: bool = True
+    sub_agents: bool = True
     version: str = "unknown"
 
     @property
@@ -124,7 +127,8 @@ class Acp:
             await correct_results(attempt)
         driver = Driver(self.name, attempt, files, through=through, asks=self.asks, environ=self._inherited())
         dialect = "anthropic" if self.model is None else self.model.dialect
-        async with attempt.gateway.admit(attempt, AcpDialogue(dialect, attempt, driver)) as door:
+        dialogue = AcpDialogue(dialect, attempt, driver, sub_agents=self.sub_agents)
+        async with attempt.gateway.admit(attempt, dialogue) as door:
             if self.model is not None:
                 write_files(home, _filled(self.model.files, door))
             argv = [program, *self.command[1:]]

@@ -35,13 +35,15 @@ class AcpDialogue:
     Args:
         dialect: what the agent speaks to its model.
         agent: whose dialogue it is.
+        sub_agents: see `Acp`.
     """
 
     greets: bool = False
     retries: bool = True
 
-    def __init__(self, dialect: str, attempt: Attempt, agent: Driven) -> None:
+    def __init__(self, dialect: str, attempt: Attempt, agent: Driven, *, sub_agents: bool = True) -> None:
         self.dialect = dialect
+        self._sub_agents = sub_agents
         self._attempt = attempt
         self._agent = agent
         self._taken: set[str] = set()
@@ -54,7 +56,7 @@ class AcpDialogue:
         self.heard.set()
         said = list(user_texts(request))
         prompt = self._attempt.prompt.strip()
-        if said and not any(prompt in text for text in said):
+        if self._sub_agents and said and not any(prompt in text for text in said):
             return f"agent:{digest(said[0].encode())}"
         self._note_delivered(request)
         return MAIN
