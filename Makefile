@@ -33,7 +33,7 @@ FLAGS = $(if $(HARNESS),--harness $(HARNESS)) $(if $(WORLD),--world '$(WORLD_URL
   $(if $(SEED),--seed $(SEED)) $(ARGS)
 PYTEST = $(if $(SEED),OUTLAST_TEST_SEED=$(SEED)) $(PY) -m pytest
 
-.PHONY: help setup programs lock demo fast repeat test test-rest test-unproven test-all check fix bench soak docs changelog build clean
+.PHONY: help setup programs lock demo fast repeat test test-rest test-all check fix bench soak docs changelog build clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /:/' | awk -F: '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -65,19 +65,16 @@ demo: programs  ## a real turn, killed three times and carried on, with its rece
 	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
 
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s
-	@$(PYTEST) -n $(or $(JOBS),$(shell expr $(CORES) + 1)) --dist worksteal --hypothesis-profile=few -m "not apart and not crash and not harness and not server and not full and not unproven" $(ARGS)
+	@$(PYTEST) -n $(or $(JOBS),$(shell expr $(CORES) + 1)) --dist worksteal --hypothesis-profile=few -m "not apart and not crash and not harness and not server and not full" $(ARGS)
 
 test: programs  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
 	@export OUTLAST_TEST_SEED="$${OUTLAST_TEST_SEED:-$$RANDOM$$RANDOM}"; rc=0; \
 	$(MAKE) fast || rc=1; \
-	$(PYTEST) -n $(or $(JOBS),2) --dist worksteal -m "(apart or crash or harness or server or hypothesis) and not full and not unproven" $(ARGS) || rc=1; \
+	$(PYTEST) -n $(or $(JOBS),2) --dist worksteal -m "(apart or crash or harness or server or hypothesis) and not full" $(ARGS) || rc=1; \
 	exit $$rc
 
 test-rest: programs  ## what test-all adds to test: the whole product of cases and long property tests
-	@$(PYTEST) -n $(or $(JOBS),auto) --hypothesis-profile=big --timeout=600 -m "(full or hypothesis) and not unproven" $(ARGS)
-
-test-unproven: setup programs  ## cases of harnesses that no whole run on one state has shown yet
-	@$(PYTEST) -n $(or $(JOBS),auto) --timeout=600 -m unproven $(ARGS)
+	@$(PYTEST) -n $(or $(JOBS),auto) --hypothesis-profile=big --timeout=600 --dist worksteal -m "full or hypothesis" $(ARGS)
 
 repeat: programs  ## run once more, one after the other, what failed in the last test or test-rest
 	@$(PYTEST) --last-failed --last-failed-no-failures=none --timeout=300 $(ARGS)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from outlast import Session, open_world
-from tests.harness_turns import TURNS, count_turns, is_apart, is_unproven, turns_of
+from tests.harness_turns import TURNS, count_turns, is_apart, turns_of
 from tests.servers.postgres import PostgresServer, postgres_server
 
 pytest_plugins = ["outlast.testing.fixtures"]
@@ -54,8 +54,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if is_apart(item.path):
             item.add_marker(pytest.mark.apart)
-        if is_unproven(item):
-            item.add_marker(pytest.mark.unproven)
 
 
 @pytest.hookimpl(wrapper=True)

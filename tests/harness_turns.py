@@ -33,20 +33,6 @@ def harness_of(item: pytest.Item) -> str:
     return "claude-code" if mark is None else str(mark.kwargs.get("harness", "claude-code"))
 
 
-UNPROVEN = frozenset({"test_acp", "test_codex_turns", "test_opencode", "test_wrap", "test_claude_agent_sdk"})
-"""Modules whose dear tests have passed, but never all of them in one run on one state."""
-
-
-def is_unproven(item: pytest.Item) -> bool:
-    """Whether `make test-all` leaves it to `make test-unproven`: it has not been seen to hold in a whole run."""
-    if item.get_closest_marker("full") is None:
-        return False
-    foreign = item.path.stem == "test_adapters" and harness_of(item) not in {"claude-code", "eve"}
-    clerks = item.path.stem.endswith("_clerk") or item.path.stem.endswith("_clerks")
-    demo = item.path.stem == "test_demo"
-    return item.path.stem in UNPROVEN or foreign or clerks or demo
-
-
 APART = frozenset(
     {
         "test_acp_files",
