@@ -222,10 +222,10 @@ _tried_again(
     story="try> try=again try=again try=again try=error failed",
 )
 _tried_again(
-    "1-13", busy(0), busy(0), "at last", retries=5, look_s=0.5, story="try> try=again try=again try=ok done"
+    "1-13", busy(0), busy(0), "at last", retries=5, look_s=0.25, story="try> try=again try=again try=ok done"
 )
 _tried_again(
-    "1-14", busy(2), busy(6), "at last", retries=4, look_s=2.0, story="try> try=again try=again try=ok done"
+    "1-14", busy(2), busy(6), "at last", retries=4, look_s=0.5, story="try> try=again try=again try=ok done"
 )
 
 
