@@ -116,6 +116,10 @@ class Worker:
         self._draining = asyncio.Event()
         self._pid_namespace: bool | None = None
         self._version = version("outlast")
+        lock = config.supervision and config.supervision.lock
+        self.processes = SupervisedProcesses(
+            config.locks, keeper, config.lease_s, self._has_pid_namespaces, lock
+        )
         self.id = config.name
         self.lost = False
         """The leases were lost: nothing more can be advanced by this worker."""
@@ -318,13 +322,9 @@ class Worker:
 
     @asynccontextmanager
     async def _surroundings(self, state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
-        config = self._config
-        within = None if config.supervision is None else config.supervision.lock
-        processes = SupervisedProcesses(
-            config.locks, self._keeper, config.lease_s, self._has_pid_namespaces, within
-        )
+        config, places = self._config, places_of(self._config.data, state)
         make = partial(make_places, workspace=is_ours(state))
-        yield Surroundings(self._gateway, processes, places_of(config.data, state), make, config.silence_s)
+        yield Surroundings(self._gateway, self.processes, places, make, config.silence_s)
 
     async def _has_pid_namespaces(self) -> bool:
         if self._pid_namespace is None:

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from outlast.adapter import Adapter, Door, Places
+from outlast.adapter import Adapter, Door, Places, Processes
 
 TYPED: Final = "typed-"
 """Begins the id of an input that was typed into the program itself; the rest is the program's own id of it."""
@@ -63,10 +63,13 @@ class Wrapped(Adapter, Protocol):
         """Set when a turn could not be carried on as its program believes: the program must end."""
         ...
 
-    def at_terminal(self) -> AbstractAsyncContextManager[Program]:
+    def at_terminal(self, processes: Processes) -> AbstractAsyncContextManager[Program]:
         """Make everything ready for the program; hear what it tells as long as the context lasts.
 
         A prompt that is typed is put into the inbox, and its turn is open, before the program may ask its model.
+
+        Args:
+            processes: starts what the program needs beside it.
 
         Raises:
             HarnessError: it cannot be started.

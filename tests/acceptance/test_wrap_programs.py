@@ -20,7 +20,7 @@ from outlast.testing.models import Step, ToolUse
 from tests.acceptance.tmux import ENDED, Tmux
 from tests.acceptance.wrapping import kill_all
 from tests.acceptance.wrapping import wrapped as at_terminal
-from tests.harnesses import codex, pi
+from tests.harnesses import codex, opencode, pi
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.full]
 
@@ -35,6 +35,8 @@ class Screen:
     """It takes a prompt."""
     interrupted: str
     leave: str = "/quit"
+    escapes: int = 1
+    """How often Esc is pressed until it stops."""
     furnish: Callable[[Path], None] = lambda _: None
     """Puts into a user's HOME what keeps the program from asking first."""
 
@@ -72,12 +74,20 @@ CODEX = Screen(
     interrupted="interrupted",
     furnish=_of_codex,
 )
+OPENCODE = Screen(
+    opencode.SUBJECT,
+    ("--", "opencode", "--model", opencode.MODEL),
+    ready="commands",
+    interrupted="interrupted",
+    leave="/exit",
+    escapes=2,
+)
 PI = Screen(pi.SUBJECT, ("--", "pi", "--model", pi.MODEL), ready="(auto)", interrupted="aborted")
 each = pytest.mark.parametrize(
     "program",
     [
         pytest.param(one, id=one.subject.name, marks=pytest.mark.harness(harness=one.subject.name))
-        for one in (CODEX, PI)
+        for one in (CODEX, OPENCODE, PI)
     ],
 )
 
@@ -189,7 +199,8 @@ async def test_a_turn_that_is_interrupted_at_the_terminal_ends_so(program: Scree
 def _is_interrupted(program: Screen, stage: Stage) -> None:
     with program.wrapped(stage, "--session", "s", *program.command) as tmux:
         tmux.enter(prompt("one"), lambda: stage.effects("s").count("begun") == 1)
-        tmux.press("Escape")
+        for _ in range(program.escapes):
+            tmux.press("Escape")
         tmux.wait_for(program.interrupted)
         tmux.enter(prompt("two"), lambda: len(stage.requests("two")) > 0)
         tmux.wait_for("The second is done.")

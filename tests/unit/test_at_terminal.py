@@ -12,6 +12,11 @@ from outlast.adapters.codex import launch as codex_launch
 from outlast.adapters.codex import terminal as codex
 from outlast.adapters.codex.places import input_id
 from outlast.adapters.codex.rollout import has_said
+from outlast.adapters.opencode import launch as opencode_launch
+from outlast.adapters.opencode import terminal as opencode
+from outlast.adapters.opencode.adapter import OpenCode
+from outlast.adapters.opencode.ending import typed_end
+from outlast.adapters.opencode.names import is_named, message_id
 from outlast.adapters.pi import launch as pi_launch
 from outlast.adapters.pi import terminal as pi
 from outlast.errors import BadInput
@@ -55,6 +60,29 @@ def test_what_would_take_codex_out_of_our_hands_is_refused(flags: Sequence[str])
 def test_what_would_take_pi_out_of_our_hands_is_refused(flags: Sequence[str]) -> None:
     with pytest.raises(BadInput):
         pi.settings_of(flags)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--session", "ses_other"),
+        ("--continue",),
+        ("--fork",),
+        ("--prompt", "Say hello"),
+        ("--port", "4096"),
+        ("--hostname", "0.0.0.0"),
+        ("--auto",),
+        ("--pure",),
+        ("--mini",),
+        ("attach", "http://127.0.0.1:9"),
+        ("--model", "google/gemini-2.5-pro"),
+        ("--model",),
+        ("../other",),
+    ],
+)
+def test_what_would_take_opencode_out_of_our_hands_is_refused(flags: Sequence[str]) -> None:
+    with pytest.raises(BadInput):
+        opencode.settings_of(flags)
 
 
 @pytest.mark.parametrize("flag", claude.TAKEN)
@@ -144,3 +172,57 @@ def test_a_turn_of_pi_goes_on_with_what_its_user_had_chosen_at_the_terminal(tmp_
     chosen = pi.as_chosen(started, lines)
     assert (chosen.model, chosen.flags) == ("second", ["-a", "--thinking", "high"])
     assert pi.as_chosen(started, []) == started
+
+
+def test_what_a_session_of_opencode_records_says_which_model_is_asked_and_how() -> None:
+    adapter = OpenCode()
+    settings = adapter.terminal_settings(["-m", "openai/gpt-5", "--agent=plan"])
+    assert settings == {"terminal": True, "model": "openai/gpt-5", "agent": "plan"}
+    assert adapter.dialect(settings) == "openai-responses"
+    assert adapter.dialect(adapter.terminal_settings([])) == "anthropic"
+    assert opencode.config_of(settings) == {"default_agent": "plan"}
+    assert opencode.config_of({"agent": "plan"}) == {}, "without a terminal each prompt names it"
+
+
+def test_what_was_typed_into_opencode_keeps_its_own_name() -> None:
+    assert message_id(f"{TYPED}msg_1", 7.0) == "msg_1"
+    assert is_named("msg_1", f"{TYPED}msg_1")
+    assert not is_named("msg_2", f"{TYPED}msg_1")
+    assert is_named(message_id("an input", 7.0), "an input")
+
+
+def test_the_screen_of_opencode_holds_nothing_that_opens_the_gateway(tmp_path: Path) -> None:
+    started = opencode_launch.Launch(
+        program=tmp_path / "opencode",
+        version="1",
+        name="name",
+        home=tmp_path,
+        door=DOOR,
+        password="its password",
+        offers=False,
+        typed_url="http://127.0.0.1:2/t",
+    )
+    screen = opencode_launch.screen_environment(started, {"TERM": "xterm"})
+    assert screen["OPENCODE_SERVER_PASSWORD"] == "its password"
+    assert DOOR.token not in json.dumps(screen)
+    argv = opencode_launch.screen_argv(started, "http://127.0.0.1:3", "ses_1", tmp_path)
+    assert "its password" not in json.dumps(argv)
+    serves = opencode_launch.environment(started, {})
+    assert serves["OUTLAST_TERMINAL_URL"] == started.typed_url
+    assert not json.loads(serves["OPENCODE_CONFIG_CONTENT"])["mcp"], (
+        "what is typed has no tools of an application"
+    )
+    assert not json.loads(serves["OUTLAST_SHELL_ENV"])["OUTLAST_TERMINAL_URL"]
+
+
+def test_how_a_turn_that_was_typed_into_opencode_has_ended() -> None:
+    parts = [{"type": "text", "text": "Done."}, {"type": "tool"}]
+    aborted = {"role": "assistant", "error": {"name": "MessageAbortedError", "data": {"message": "Aborted"}}}
+    failed = {"role": "assistant", "error": {"name": "APIError", "data": {"message": "no credit"}}}
+    assert typed_end({"info": {"role": "assistant", "finish": "stop"}, "parts": parts}, "").result == "Done."
+    cut = typed_end({"info": {"role": "assistant"}, "parts": parts}, "")
+    assert (cut.status, cut.result) == ("failed", "Done."), "it was stopped before it had ended"
+    assert "interrupted at the terminal" in typed_end({"info": aborted, "parts": []}, "").error
+    assert typed_end({"info": aborted, "parts": []}, "overloaded").error == "overloaded"
+    assert typed_end({"info": failed, "parts": []}, "").error == "no credit"
+    assert typed_end({"info": {"role": "user"}, "parts": []}, "").status == "failed"

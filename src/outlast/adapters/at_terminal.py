@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
-from outlast.adapter import Adapter, Attempt, Dialogue, Resolved, TurnResult, Waiting
+from outlast.adapter import Adapter, Attempt, Dialogue, Processes, Resolved, TurnResult, Waiting
 from outlast.errors import HarnessError
 from outlast.ids import new_id
 from outlast.recovery import Abilities
@@ -80,6 +80,10 @@ class AtTerminal(ABC):
         """A turn of the terminal's is under way."""
         return self._end is not None and not self._end.done()
 
+    def is_prompt(self, prompt_id: str) -> bool:
+        """Whether this is the prompt of the open turn."""
+        return prompt_id == self._prompt
+
     async def begin(self, prompt_id: str, text: str) -> bool:
         """A prompt was typed, and the turn before it is over. Returns once its turn is open.
 
@@ -95,12 +99,15 @@ class AtTerminal(ABC):
             return False
         return True
 
-    async def steer(self, text: str) -> bool:
+    async def steer(self, text: str, own_id: str = "") -> bool:
         """Something was typed while a turn runs. Returns once the turn's next request can carry it.
 
         False if that could not be had in time.
+
+        Args:
+            own_id: the program's own id of it, where it has one.
         """
-        attempt, input_id = self.attempt, TYPED + new_id("steer")
+        attempt, input_id = self.attempt, TYPED + (own_id or new_id("steer"))
         if attempt is None:
             return False
         try:
@@ -166,11 +173,11 @@ class AtTerminal(ABC):
 
     # what the command line asks
 
-    def at_terminal(self) -> AbstractAsyncContextManager[Program]:
+    def at_terminal(self, processes: Processes) -> AbstractAsyncContextManager[Program]:
         """See `outlast.wrapping.Wrapped`."""
         self._opened = True
-        return self.started()
+        return self.started(processes)
 
     @abstractmethod
-    def started(self) -> AbstractAsyncContextManager[Program]:
+    def started(self, processes: Processes) -> AbstractAsyncContextManager[Program]:
         """What is to be started; the context hears what it tells."""

@@ -18,10 +18,13 @@ from outlast.cli.work import become_supervisor
 from outlast.engine.deadlines import claim_supervision
 from outlast.errors import BadInput
 
-WRAPPED: Final[Mapping[str, str]] = {"claude": "claude-code", "codex": "codex", "pi": "pi"}
+WRAPPED: Final[Mapping[str, str]] = {
+    "claude": "claude-code",
+    "codex": "codex",
+    "opencode": "opencode",
+    "pi": "pi",
+}
 """What can be wrapped, by the name of its program: the agent that it belongs to."""
-HEADLESS: Final = ("opencode",)
-"""Programs without their screens so far: `outlast run` carries prompts out with them."""
 NEWEST: Final = "newest"
 
 
@@ -46,13 +49,13 @@ NEWEST: Final = "newest"
 @click.option("--world", metavar="URL", help="The World to use, in place of OUTLAST_WORLD.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- PROGRAM [FLAGS]...")
 def wrap(name: str | None, resume: str | None, world: str | None, command: tuple[str, ...]) -> None:
-    """Start Claude Code, Codex or Pi in this terminal, as always, with every model call and tool call in a durable log.
+    """Start a coding agent in this terminal, as always, with every model call and tool call in a durable log.
 
     Each prompt that you type becomes a turn. Kill all of it, and `--resume` first carries the turn that was cut short
     to its end, from its last finished call, and then shows the conversation again.
 
-    `claude`, `codex` and `pi` can be wrapped. It is the program that outlast has installed, in the version that was
-    tested; flags that would take it or its session out of our hands are refused.
+    `claude`, `codex`, `opencode` and `pi` can be wrapped. It is the program that outlast has installed, in the
+    version that was tested; flags that would take it or its session out of our hands are refused.
     """
 
     def body() -> int:
@@ -80,5 +83,4 @@ def wrap(name: str | None, resume: str | None, world: str | None, command: tuple
 
 def _not_wrapped(program: str) -> str:
     able = ", ".join(f"`{one}`" for one in WRAPPED)
-    instead = f' `outlast run {program} "…"` carries a prompt out.' if program in HEADLESS else ""
-    return f"{program!r} cannot be wrapped. What can: {able}.{instead}"
+    return f"{program!r} cannot be wrapped. What can: {able}."

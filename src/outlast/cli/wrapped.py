@@ -137,7 +137,7 @@ class _Wrapping:
                 if not await self._through():
                     worker.hand_over()
                     return Exit.WAITING
-                async with typed.at_terminal() as program:
+                async with typed.at_terminal(worker.processes) as program:
                     status = await _at_terminal(program, seat.places.cwd, typed, lambda: worker.lost)
                 code = await self._end(typed, worker, status)
                 worker.hand_over()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import anyio
 
-from outlast.adapter import MAIN, SIDE, Adapter, Attempt, Deny, Dialogue, HookAsk, Let, TurnResult
+from outlast.adapter import MAIN, SIDE, Adapter, Attempt, Deny, Dialogue, HookAsk, Let, Processes, TurnResult
 from outlast.adapters.at_terminal import NOT_OPENED, AtTerminal
 from outlast.adapters.claude_code import launch, terminal
 from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
@@ -109,7 +109,7 @@ class TypedClaudeCode(AtTerminal):
     # what it is like at a terminal
 
     @asynccontextmanager
-    async def started(self) -> AsyncGenerator[Program]:
+    async def started(self, processes: Processes) -> AsyncGenerator[Program]:
         """See `AtTerminal`."""
         seat = self.seat
         config, cwd = seat.places.home / launch.CONFIG, str(seat.places.cwd)

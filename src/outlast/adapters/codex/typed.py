@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import anyio
 
-from outlast.adapter import Adapter, Attempt, Dialogue, TurnResult
+from outlast.adapter import Adapter, Attempt, Dialogue, Processes, TurnResult
 from outlast.adapters.at_terminal import INTERRUPTED, NOT_OPENED, AtTerminal
 from outlast.adapters.codex import launch, terminal
 from outlast.adapters.codex.dialogue import CodexDialogue
@@ -76,7 +76,7 @@ class TypedCodex(AtTerminal):
     # what it is like at a terminal
 
     @asynccontextmanager
-    async def started(self) -> AsyncGenerator[Program]:
+    async def started(self, processes: Processes) -> AsyncGenerator[Program]:
         """See `AtTerminal`."""
         seat = self.seat
         program, home = installed(self._program), seat.places.home

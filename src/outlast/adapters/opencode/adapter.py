@@ -15,6 +15,8 @@ from outlast.adapters.opencode.dialogue import OpenCodeDialogue
 from outlast.adapters.opencode.driver import Driver
 from outlast.adapters.opencode.policies import SERVER, application_tool, policy_of
 from outlast.adapters.opencode.table import table_of
+from outlast.adapters.opencode.terminal import at_terminal, config_of, settings_of
+from outlast.adapters.opencode.typed import TypedOpenCode
 from outlast.adapters.opencode.versions import installed
 from outlast.adapters.program import tools_home
 from outlast.adopting import Adopted
@@ -22,6 +24,7 @@ from outlast.ids import stable_uuid
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
+from outlast.wrapping import Seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,14 @@ class OpenCode:
         """See `outlast.adopting.Adopts`; `transcript` is a session's name, OpenCode's database, or an export."""
         return adopt(transcript, os.environ)
 
+    def terminal_settings(self, flags: Sequence[str]) -> Mapping[str, Any]:
+        """See `outlast.wrapping.Wraps`."""
+        return {**self.settings(), **settings_of(flags)}
+
+    def wrap(self, seat: Seat) -> TypedOpenCode:
+        """See `outlast.wrapping.Wraps`."""
+        return TypedOpenCode(self, self.program, seat)
+
     async def advance(self, attempt: Attempt) -> TurnResult:
         """Carry the turn on.
 
@@ -107,7 +118,8 @@ class OpenCode:
                 door=door,
                 password=secrets.token_urlsafe(24),
                 model=model,
-                config=settings.get("config") or {},
+                config=config_of(settings),
+                offers=not at_terminal(settings),
                 tool_home=tools_home(attempt),
                 table=table_of(program.program, launch.provider_of(model)),
             )

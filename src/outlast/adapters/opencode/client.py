@@ -79,6 +79,15 @@ class Client:
         body = {"reply": "once"} if refusal is None else {"reply": "reject", "message": refusal}
         await self._ask("POST", f"/permission/{request}/reply", body, may_be_gone=True)
 
+    async def above(self, session: str) -> str:
+        """The session above this one; empty of a conversation of its own."""
+        return str(as_object(await self._ask("GET", f"/session/{session}")).get("parentID") or "")
+
+    async def last(self, session: str) -> Json:
+        """The last message of a session; empty if it has none."""
+        messages = as_objects(await self._ask("GET", f"/session/{session}/message?limit=1"))
+        return messages[-1] if messages else {}
+
     async def events(self) -> AsyncIterator[Json]:
         """What happens, as it happens: the first says that it is listened to."""
         try:

@@ -7,7 +7,7 @@ from typing import Final
 
 from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.opencode.dialogue import COMPACTION
-from outlast.adapters.opencode.events import Stored, aggregate_of, path_of, read, session_of
+from outlast.adapters.opencode.events import Stored, aggregate_of, is_root, path_of, read
 from outlast.adapters.opencode.names import message_id
 from outlast.adapters.opencode.policies import policy_of
 from outlast.adapters.opencode.repair import Asked, Kept, kept
@@ -51,7 +51,7 @@ async def prepare(attempt: Attempt) -> Ready:
         for path, lines in (await attempt.mirrored()).items()
         if (name := aggregate_of(path)) is not None and lines
     }
-    session = next((name for name, events in sessions.items() if _is_root(events)), "")
+    session = next((name for name, events in sessions.items() if is_root(events)), "")
     events = sessions.pop(session, [])
     own = kept(events, prompt, _asked(turn))
     await _cut(attempt, session, len(events), len(own.events))
@@ -68,11 +68,6 @@ async def prepare(attempt: Attempt) -> Ready:
 async def _cut(attempt: Attempt, session: str, before: int, after: int) -> None:
     if after < before:
         await attempt.mirror(path_of(session), after, [])
-
-
-def _is_root(events: Sequence[Stored]) -> bool:
-    info = session_of(events)
-    return bool(info) and not info.get("parentID")
 
 
 def _asked(turn: TurnState) -> list[Asked]:

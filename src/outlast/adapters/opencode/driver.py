@@ -1,9 +1,8 @@
 """One process of OpenCode, from its start to the end of the turn."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from anyio.abc import TaskGroup
 
@@ -14,17 +13,14 @@ from outlast.adapters.opencode.dialogue import OpenCodeDialogue
 from outlast.adapters.opencode.ending import failed_by, result_of
 from outlast.adapters.opencode.events import Message, permission_of
 from outlast.adapters.opencode.launch import ModelName
+from outlast.adapters.opencode.listening import START_S, base_url_of, failed
 from outlast.adapters.opencode.mirror import Mirror
 from outlast.adapters.opencode.names import is_named, message_id, part_id
 from outlast.adapters.opencode.permissions import Permissions, asks_about_all, rules_of, session_rules
-from outlast.adapters.opencode.results import ended_part, failure_of
+from outlast.adapters.opencode.results import ended_part, settle_failure
 from outlast.adapters.shapes import Json, as_object
 from outlast.errors import HarnessError
 from outlast.groups import task_group
-
-START_S: Final = 60.0
-"""How long OpenCode may take until it listens, and from the prompt to its first request."""
-_LISTENING: Final = re.compile(rb"listening on (http://\S+)")
 
 
 class Driver:
@@ -54,7 +50,7 @@ class Driver:
     async def run(self, password: str) -> TurnResult:
         """Carry the turn to its end."""
         lines = self._process.lines()
-        base_url = await self._base_url(lines)
+        base_url = await base_url_of(self._process, lines)
         async with client_of(base_url, password) as http, task_group() as tasks:
             client = Client(http)
             tasks.start_soon(self._drain, lines)
@@ -71,8 +67,9 @@ class Driver:
         except TimeoutError:
             raise self._error(f"it has not loaded what it needs after {START_S:g} s") from None
         mirror = Mirror(self._attempt, client, self._ready.known)
-        permissions.rules = rules_of(await client.agents(), self._agent)
-        await self._put_back(client, permissions.rules)
+        agents = await client.agents()
+        permissions.rules = rules_of(agents, self._said_to())
+        await self._put_back(client, rules_of(agents, self._agent))
         self._dialogue.record = mirror.take
         self._dialogue.session = self._session
         tasks.start_soon(self._expect_a_request)
@@ -84,17 +81,6 @@ class Driver:
         return result_of(last)
 
     # the process
-
-    async def _base_url(self, lines: AsyncIterator[bytes]) -> str:
-        try:
-            async with asyncio.timeout(START_S):
-                async for line in lines:
-                    found = _LISTENING.search(line)
-                    if found is not None:
-                        return found[1].decode()
-        except TimeoutError:
-            raise self._error(f"it does not listen after {START_S:g} s") from None
-        raise self._error("it ended before it listened")
 
     async def _drain(self, lines: AsyncIterator[bytes]) -> None:
         async for _ in lines:
@@ -109,7 +95,7 @@ class Driver:
             raise self._error(f"it has asked for nothing within {START_S:g} s") from None
 
     def _error(self, what: str) -> HarnessError:
-        return HarnessError(harness="OpenCode", reason=f"{what}. {self._process.errors()[-2000:]}")
+        return failed(self._process, what)
 
     # what was, put back
 
@@ -130,6 +116,11 @@ class Driver:
             await client.put_part(ended_part(part, result.status, result.value, now_ms))
 
     # what is said
+
+    def _said_to(self) -> str:
+        """The agent that the turn's prompt was said to: at a terminal its user may have chosen another."""
+        asked = self._ready.kept.asked if self._ready.kept.begun else None
+        return self._agent if asked is None else str(asked.info.get("agent") or self._agent)
 
     def _body(self) -> Mapping[str, Any]:
         turn, asked = self._attempt.turn, self._ready.kept.asked
@@ -185,20 +176,10 @@ class Driver:
                     case "message.part.updated":
                         part = as_object(about.get("part"))
                         answers.start_soon(self._heal, client, part)
-                        answers.start_soon(self._settle, part)
+                        answers.start_soon(settle_failure, self._attempt, part)
                     case _:
                         pass
         raise self._error("its events ended before its turn")
-
-    async def _settle(self, part: Json) -> None:
-        """Write down that a call has failed or was refused, before the next request tells: that may never come."""
-        calls, name = self._attempt.calls, str(part.get("callID", ""))
-        failure, intent = failure_of(part), calls.intent_of(name)
-        if failure is None or intent is None:
-            return
-        state = self._attempt.turn.calls[intent.call]
-        if state.open and state.started == self._attempt.fence:
-            await calls.settle_tool(name, failure)
 
     async def _heal(self, client: Client, part: Json) -> None:
         """Give a call that had ended and was not run again its own result back, in OpenCode's files too."""

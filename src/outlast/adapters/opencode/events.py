@@ -132,6 +132,12 @@ def session_of(events: Sequence[Stored]) -> Json:
     return as_object(first.data.get("info")) if first is not None and first.kind == "session.created" else {}
 
 
+def is_root(events: Sequence[Stored]) -> bool:
+    """Whether the session is a conversation, and not a sub-agent's."""
+    info = session_of(events)
+    return bool(info) and not info.get("parentID")
+
+
 def permission_of(events: Sequence[Stored]) -> Sequence[Json]:
     """The session's own permission rules."""
     infos = (as_object(event.data.get("info")) for event in reversed(events) if event.kind in _OF_SESSION)

@@ -49,6 +49,7 @@ _SECRET: Final = (
     "OUTLAST_ATTEMPT_TOKEN",
     "OUTLAST_HOOKS_URL",
     "OUTLAST_SHELL_ENV",
+    "OUTLAST_TERMINAL_URL",
 )
 INSTALLING: Final[Mapping[str, str]] = {"npm_config_fetch_retries": "0", "npm_config_fetch_timeout": "20000"}
 """For what OpenCode installs for plugins of a project before it loads them: a registry that is not there, or does not
@@ -98,6 +99,10 @@ class Launch:
     """HOME of OpenCode and its tools; None: `home`."""
     table: str | None = None
     """What is known of the models (`table.table_of`); None: all that OpenCode has built in."""
+    offers: bool = True
+    """The application's tools are offered. Prompts that are typed at a terminal have none."""
+    typed_url: str = ""
+    """Where the plugin tells what is typed at a terminal; empty without one."""
 
     @property
     def kept(self) -> Path:
@@ -163,7 +168,7 @@ def config(launch: Launch) -> Mapping[str, Any]:
         # A refusal is an answer that the model reads, and not the end of the turn.
         "experimental": {**as_object(given.get("experimental")), "continue_loop_on_deny": True},
         "permission": {**_permission(given.get("permission")), "doom_loop": "allow"},
-        "mcp": {**as_object(given.get("mcp")), SERVER: mcp_config(launch)},
+        "mcp": {**as_object(given.get("mcp")), **({SERVER: mcp_config(launch)} if launch.offers else {})},
     }
 
 
@@ -206,7 +211,20 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
         "OUTLAST_ATTEMPT_TOKEN": launch.door.token,
         "OUTLAST_HOOKS_URL": launch.door.hooks_url,
         "OUTLAST_SHELL_ENV": _json(shell_environment(inherited)),
+        **({"OUTLAST_TERMINAL_URL": launch.typed_url} if launch.typed_url else {}),
     }
+
+
+def screen_argv(launch: Launch, base_url: str, session: str, cwd: Path) -> Sequence[str]:
+    """The command line of OpenCode's screen, which shows a session of the process at `base_url`."""
+    return [str(launch.program), "attach", base_url, "--dir", str(cwd), "--session", session]
+
+
+def screen_environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment of that screen: it has the password of the process, and nothing that opens the gateway."""
+    kept = environment(launch, inherited)
+    ours = {"OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME"}
+    return {name: value for name, value in kept.items() if name in ours or name not in _SECRET}
 
 
 def shell_environment(inherited: Mapping[str, str]) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from outlast.adapter import Attempt
 from outlast.adapters.opencode.client import Client
 from outlast.adapters.opencode.events import as_line, path_of
-from outlast.adapters.shapes import Json
+from outlast.adapters.shapes import Json, as_object
 
 
 class Mirror:
@@ -15,12 +15,14 @@ class Mirror:
 
     Args:
         known: of each session, the number of the last event that the log has.
+        root: the conversation, where its user can begin others beside it, which are not mirrored.
     """
 
-    def __init__(self, attempt: Attempt, client: Client, known: Mapping[str, int]) -> None:
+    def __init__(self, attempt: Attempt, client: Client, known: Mapping[str, int], root: str = "") -> None:
         self._attempt = attempt
         self._client = client
         self._known = dict(known)
+        self._root = root
         self._lock = asyncio.Lock()
 
     async def take(self, *, durable: bool = False) -> None:
@@ -36,7 +38,14 @@ class Mirror:
         first = int(events[0]["seq"])
         if not session.startswith("ses_") or first != self._known.get(session, -1) + 1:
             return
+        if first == 0 and self._root not in {"", session} and not _above(events[0]):
+            return
         self._known[session] = int(events[-1]["seq"])
         await self._attempt.mirror(
             path_of(session), first, [as_line(event) for event in events], durable=durable
         )
+
+
+def _above(created: Json) -> str:
+    """The session above the one that this event creates; empty of a conversation of its own."""
+    return str(as_object(as_object(created.get("data")).get("info")).get("parentID") or "")

@@ -3,13 +3,19 @@
 from typing import Final
 
 from outlast.ids import digest
+from outlast.wrapping import TYPED
 
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _LENGTH: Final = 14
 
 
 def message_id(name: str, at_s: float) -> str:
-    """The id of a message: the same for the same name and Unix time. Two of the same name end alike."""
+    """The id of a message: the same for the same name and Unix time. Two of the same name end alike.
+
+    What was typed into OpenCode itself has its own id of it as its name.
+    """
+    if name.startswith(TYPED):
+        return name.removeprefix(TYPED)
     return f"msg_{_time(at_s)}{_tail(name)}"
 
 
@@ -20,7 +26,9 @@ def part_id(name: str, at_s: float) -> str:
 
 def is_named(message: str, name: str) -> bool:
     """Whether a message was given its id by `message_id` for `name`, whenever that was."""
-    return message.startswith("msg_") and message.endswith(_tail(name))
+    return message == name.removeprefix(TYPED) or (
+        message.startswith("msg_") and message.endswith(_tail(name))
+    )
 
 
 def _time(at_s: float) -> str:

@@ -13,6 +13,7 @@ WANTS_A_PERSON: Final = (
     "This call did not run: a rule in the user's settings wants a person asked first, and nobody is here to ask. Go on "
     "without it, and say what is left to do."
 )
+DENIED: Final = "This call did not run: a rule of the agent that made it forbids it."
 NO_CALL: Final = "Nobody is here to ask, and this is no call of a tool. Go on without it."
 
 _ASK: Final[Json] = {"permission": "*", "pattern": "*", "action": "ask"}
@@ -51,6 +52,11 @@ def wants_person(rules: Sequence[Mapping[str, Any]], permission: str, patterns: 
     return any(_action(rules, permission, pattern) == "ask" for pattern in patterns)
 
 
+def denies(rules: Sequence[Mapping[str, Any]], permission: str, patterns: Sequence[str]) -> bool:
+    """Whether rules, of which the last that fits counts, forbid this."""
+    return any(_action(rules, permission, pattern) == "deny" for pattern in patterns)
+
+
 def _action(rules: Sequence[Mapping[str, Any]], permission: str, pattern: str) -> str:
     for rule in reversed(rules):
         if matches(str(rule.get("permission", "")), permission) and matches(
@@ -61,17 +67,24 @@ def _action(rules: Sequence[Mapping[str, Any]], permission: str, pattern: str) -
 
 
 class Permissions:
-    """Answers the questions of one process."""
+    """Answers the questions of one process.
 
-    def __init__(self, attempt: Attempt, client: Client) -> None:
+    Args:
+        person: somebody sits before it, who is asked what rules want a person asked about.
+    """
+
+    def __init__(self, attempt: Attempt, client: Client, *, person: bool = False) -> None:
         self._attempt = attempt
         self._client = client
+        self._person = person
         self.rules: Sequence[Mapping[str, Any]] = ()
         """The agent's own."""
 
     async def answer(self, asked: Json) -> None:
-        """Answer one question."""
-        await self._client.permit(str(asked.get("id", "")), self._refusal(asked))
+        """Answer one question, or leave it to whom it is for."""
+        refusal = self._refusal(asked)
+        if not (self._person and refusal in {NO_CALL, WANTS_A_PERSON}):
+            await self._client.permit(str(asked.get("id", "")), refusal)
 
     def _refusal(self, asked: Json) -> str | None:
         call = str(as_object(asked.get("tool")).get("callID", ""))
@@ -87,9 +100,11 @@ class Permissions:
             str(asked.get("permission", "")),
             [str(one) for one in as_list(asked.get("patterns"))],
         )
-        if permission not in _OURS and wants_person(self.rules, permission, patterns):
-            return WANTS_A_PERSON
-        return None
+        if not self._person and permission in _OURS:
+            return None
+        if denies(self.rules, permission, patterns):
+            return DENIED
+        return WANTS_A_PERSON if wants_person(self.rules, permission, patterns) else None
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -4,11 +4,12 @@
 // that the tool does not run. It needs no package, so that nothing has to be installed beside it.
 
 const HOOKS = process.env.OUTLAST_HOOKS_URL
+const TERMINAL = process.env.OUTLAST_TERMINAL_URL // where a person types; nothing without a terminal
 const TOKEN = process.env.OUTLAST_ATTEMPT_TOKEN
 const PATIENCE_MS = 3_600_000
 
-async function post(event, body, patience = PATIENCE_MS) {
-  const response = await fetch(`${HOOKS}/${event}`, {
+async function post(event, body, patience = PATIENCE_MS, to = HOOKS) {
+  const response = await fetch(`${to}/${event}`, {
     method: "POST",
     headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
     body: JSON.stringify(body),
@@ -30,9 +31,24 @@ async function ask(call, args) {
   }
 }
 
+// At a terminal each prompt, and what is typed while one is answered, opens or joins a turn before it is said.
+async function say(sessionID, { message, parts }) {
+  const text = parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text)
+  let answer
+  try {
+    answer = await post("prompt", { sessionID, messageID: message.id, text: text.join("\n") }, PATIENCE_MS, TERMINAL)
+  } catch (error) {
+    throw new Error(`outlast could not be asked, so this was not sent (${error?.name ?? "error"}).`)
+  }
+  if (answer?.taken !== true) throw new Error(String(answer?.reason ?? "outlast did not take this, so it was not sent."))
+}
+
 export const Outlast = async () => {
-  await post("hello", {}, 10_000)
+  if (!TERMINAL) await post("hello", {}, 10_000)
   return {
+    "chat.message": async (input, output) => {
+      if (TERMINAL) await say(input.sessionID, output)
+    },
     "tool.execute.before": async (input, output) => {
       const { tool, sessionID, callID } = input
       await ask({ tool, sessionID, callID }, output.args)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from outlast.adapter import ToolResult
+from outlast.adapter import Attempt, ToolResult
 from outlast.adapters.opencode.events import is_ended
 from outlast.adapters.shapes import Json, as_object, as_objects
 from outlast.tool import result_text
@@ -35,6 +35,17 @@ def failure_of(part: Mapping[str, Any]) -> ToolResult | None:
     if part.get("type") != "tool" or state.get("status") != "error" or not is_ended(part):
         return None
     return ToolResult("error", str(state.get("error") or ""))
+
+
+async def settle_failure(attempt: Attempt, part: Mapping[str, Any]) -> None:
+    """Write down that a call has failed or was refused, before the next request tells: that may never come."""
+    calls, name = attempt.calls, str(part.get("callID", ""))
+    failure, intent = failure_of(part), calls.intent_of(name)
+    if failure is None or intent is None:
+        return
+    state = attempt.turn.calls[intent.call]
+    if state.open and state.started == attempt.fence:
+        await calls.settle_tool(name, failure)
 
 
 def ended_part(part: Mapping[str, Any], status: str, value: object, at_ms: int) -> Json:

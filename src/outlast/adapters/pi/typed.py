@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import anyio
 
-from outlast.adapter import Adapter, Attempt, Dialogue, TurnResult
+from outlast.adapter import Adapter, Attempt, Dialogue, Processes, TurnResult
 from outlast.adapters.at_terminal import INTERRUPTED, NOT_OPENED, AtTerminal
 from outlast.adapters.hearing import hearing
 from outlast.adapters.pi import launch, session
@@ -90,7 +90,7 @@ class TypedPi(AtTerminal):
     # what it is like at a terminal
 
     @asynccontextmanager
-    async def started(self) -> AsyncGenerator[Program]:
+    async def started(self, processes: Processes) -> AsyncGenerator[Program]:
         """See `AtTerminal`."""
         seat, found = self.seat, installed(self._program)
         async with hearing(self._hear, seat.door.token) as terminal_url:
