@@ -35,8 +35,8 @@ class Screen:
     """It takes a prompt."""
     interrupted: str
     leave: str = "/quit"
-    escapes: int = 1
-    """How often Esc is pressed until it stops."""
+    sure: str = ""
+    """What it shows after Esc, where it wants a second one."""
     furnish: Callable[[Path], None] = lambda _: None
     """Puts into a user's HOME what keeps the program from asking first."""
 
@@ -80,7 +80,7 @@ OPENCODE = Screen(
     ready="commands",
     interrupted="interrupted",
     leave="/exit",
-    escapes=2,
+    sure="again to interrupt",
 )
 PI = Screen(pi.SUBJECT, ("--", "pi", "--model", pi.MODEL), ready="(auto)", interrupted="aborted")
 each = pytest.mark.parametrize(
@@ -199,7 +199,9 @@ async def test_a_turn_that_is_interrupted_at_the_terminal_ends_so(program: Scree
 def _is_interrupted(program: Screen, stage: Stage) -> None:
     with program.wrapped(stage, "--session", "s", *program.command) as tmux:
         tmux.enter(prompt("one"), lambda: stage.effects("s").count("begun") == 1)
-        for _ in range(program.escapes):
+        tmux.press("Escape")
+        if program.sure:
+            tmux.wait_for(program.sure)
             tmux.press("Escape")
         tmux.wait_for(program.interrupted)
         tmux.enter(prompt("two"), lambda: len(stage.requests("two")) > 0)
