@@ -34,6 +34,9 @@ class Resolved:
     verifier: Tool | None = None
     """Of a call that the harness runs: what can be asked whether it took effect, and what makes it good. It is not run
     itself."""
+    unasked: bool = False
+    """Of a call that the harness runs: it asks nobody before it does, neither by a hook nor for approval. Whoever hands
+    it the answer that holds such a call lets it begin (`Calls.begin_unasked`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +227,19 @@ class Calls(Protocol):
         """The answer was cut or refused: what it showed is void and its cost is recorded. The call stays open.
 
         If the attempt then ends for that, the next begins no sooner than the provider asked, `retry_after_s` from now.
+        """
+        ...
+
+    async def begin_unasked(self, call: int) -> None:
+        """The answer of a model call is about to reach the harness: let those of its calls begin that run unasked.
+
+        Awaited before an answer is handed over, each time. Returns once each of them may run in this attempt and that
+        it may have begun is durable, unless `safe`.
+
+        Raises:
+            TurnStopped: one of them must not run, and none has begun for this. What a rule denies is settled; what a
+                rule wants asked parks the turn. The answer must not be handed over; the attempt ends, and the next
+                tells the model how each call of the answer ended.
         """
         ...
 

@@ -16,7 +16,8 @@ Finished calls are not here: they are read back, never run. For each open call o
 
 Calls that the harness itself runs can be run again only as far as the adapter is able to. The rest of a batch is
 answered with "not completed, call again" where a new call does no harm: it had not begun, or it is `safe`. A `keyed`
-one is in doubt, since a new call has a new key.
+one is in doubt, since a new call has a new key. So is the rest of a batch answered of which the harness runs a call
+unasked: it would, were it given the answer once more.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,6 +67,8 @@ class Declared:
     """How long the outside honours a key, from the intent on; 0 for ever."""
     compensate: str = ""
     """The name of its compensation, if it has one."""
+    unasked: bool = False
+    """The harness runs it as soon as it is given the answer that asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,7 @@ def plan(turn: TurnState, declare: Declare, abilities: Abilities, now_s: float) 
     """
     steps: list[Step] = []
     runs: list[tuple[bool, int, Step]] = []
+    closed = _not_given_again(turn, declare)
     for call in turn.open_calls():
         if call.intent.kind in {"wait", "value"}:
             continue  # the loop comes to it again
@@ -159,7 +163,9 @@ def plan(turn: TurnState, declare: Declare, abilities: Abilities, now_s: float) 
             continue  # it goes with the call that it compensates
         made_good = _made_good(turn, call, declare, now_s)
         step, otherwise = (made_good, made_good) if made_good is not None else _step(call, declare, now_s)
-        if isinstance(step, Run) and _is_limited(call.intent):
+        if isinstance(step, Run) and call.intent.call in closed:
+            step = otherwise
+        elif isinstance(step, Run) and _is_limited(call.intent):
             if call.intent.spawns and _acted(turn, call):
                 otherwise = Doubt(call.intent.call, "tell")
             runs.append((not call.intent.spawns, len(steps), otherwise))
@@ -176,7 +182,22 @@ def _is_limited(intent: CallIntent) -> bool:
     Calls of a sub-agent do not: they come again with the call that began it. Such a call goes before others (see
     `plan`), since finished work hangs on it.
     """
-    return intent.runs_in == "harness" and not intent.lane.startswith("sub")
+    return _runs_in_it(intent) and not intent.lane.startswith("sub")
+
+
+def _runs_in_it(intent: CallIntent) -> bool:
+    return intent.kind == "tool" and intent.runs_in == "harness"
+
+
+def _not_given_again(turn: TurnState, declare: Declare) -> set[int]:
+    """Open calls of the harness's beside one, open or not, that it runs unasked."""
+    calls = [call.intent for call in turn.calls.values() if call.intent.asked_by and _runs_in_it(call.intent)]
+    left = {intent.asked_by for intent in calls if turn.calls[intent.call].open}
+    batches = [intent for intent in calls if intent.asked_by in left]
+    declared = {intent.call: declare(intent) for intent in batches}
+    unasked = {intent.call for intent in batches if (said := declared[intent.call]) and said.unasked}
+    closed = {turn.calls[call].intent.asked_by for call in unasked}
+    return {intent.call for intent in batches if intent.asked_by in closed} - unasked
 
 
 def _acted(turn: TurnState, call: CallState) -> bool:

@@ -392,6 +392,28 @@ async def test_an_attempt_that_is_lost_during_a_call_lets_no_tool_call_through(
         assert not on.attempt.calls.reached
 
 
+@every
+async def test_an_answer_that_must_not_be_handed_over_lets_no_tool_call_through(wire: Wire) -> None:
+    async with on_stage(wire, provider(wire)) as on:
+        attempt = on.attempt
+        attempt.calls.unasked[1] = TurnStopped("handed over")
+        async with on.asking(hello(wire)) as hearing:
+            with suppress(httpx.RemoteProtocolError):
+                await hearing.rest()
+        assert not wire.read(hearing.heard).calls
+        assert (await on.ask(hello(wire))).status_code == wire.dialect.refusal_status
+    (call,) = attempt.calls.models
+    assert call.answer is not None, "the log has it all the same"
+    nobody = RawProvider()
+    async with on_stage(wire, nobody, attempt=attempt) as on:
+        attempt.calls.unasked[1] = TurnStopped("handed over")
+        assert (await on.ask(hello(wire))).status_code == wire.dialect.refusal_status
+    assert not attempt.calls.reached
+    async with on_stage(wire, nobody, attempt=attempt) as on:
+        assert wire.read((await on.ask(hello(wire))).content).calls
+    assert (nobody.requests, attempt.calls.reached) == ([], {1})
+
+
 class Crash(BaseException):
     """What a test's gate raises to end the process."""
 

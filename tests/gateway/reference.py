@@ -108,6 +108,8 @@ class MemoryCalls:
         self.started: list[str] = []
         self.ran: list[str] = []
         self.lost: BaseException | None = None
+        self.unasked: dict[int, BaseException] = {}
+        """By model call, why its answer must not be handed over."""
         self.parked = ""
         self.joined = 0
         self._gate = gate
@@ -161,6 +163,12 @@ class MemoryCalls:
         found = self._find(call)
         found.voided.append((reason, usage))
         self._end(found, None)
+
+    async def begin_unasked(self, call: int) -> None:
+        self._alive()
+        asked = self.unasked.pop(call, None)
+        if asked is not None:
+            raise asked
 
     async def start_tool(self, harness_id: str, name: str, arguments: Mapping[str, Any]) -> Let | Deny:
         self._alive()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from outlast.adapter import MAIN, Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult
-from outlast.engine.context import Context
+from outlast.engine.context import HANDED_OVER, Context
 from outlast.engine.documents import CallDocs
 from outlast.engine.effects import CallIO, as_unicode, run_function, said_by
 from outlast.engine.loop_calls import LoopCalls
@@ -98,6 +98,25 @@ class AttemptCalls(LoopCalls):
         if stricter(intent.policy, means.policy) != intent.policy:
             return Deny(NOT_GRANTED)
         return await self._let(state, arguments) or Let(intent.call, arguments)
+
+    async def begin_unasked(self, call: int) -> None:
+        context = self._context
+        unasked = [state for state in self.index.asked_by(call) if context.means(state.intent).unasked]
+        stands = True
+        for state in unasked:
+            denied = await self._permits.denial(state) if state.open else None
+            if denied is not None:
+                await self._deny(state, denied)
+                stands = False
+        for state in unasked:  # none begins beside one that must not
+            stands = stands and await self._begins(state)
+        if not stands:
+            context.stop(HANDED_OVER)
+            raise TurnStopped(context.stopping or HANDED_OVER)
+
+    async def _begins(self, state: CallState) -> bool:
+        arguments = await self._context.value(state.intent.arguments)
+        return await self._denial(state) is None and await self._let(state, arguments) is None
 
     async def _let(self, state: CallState, arguments: Mapping[str, Any]) -> Deny | None:
         """Write that the harness may run a call; or say why it must not."""

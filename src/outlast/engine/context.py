@@ -219,6 +219,10 @@ class Context:
     def resolve(self, name: str, arguments: Mapping[str, Any]) -> Resolved:
         return self.adapter.resolve(name, arguments, self.tools)
 
+    def means(self, intent: CallIntent) -> Resolved:
+        """What today's adapter says of the tool of a call that the harness runs."""
+        return self.resolve(intent.name, intent.arguments.value() if not intent.arguments.ref else {})
+
     def key_of(self, call: int) -> str:
         """The idempotency key of a call: the same in every attempt and World, another in every session and fork."""
         opened = self.writer.state.opened

@@ -57,13 +57,18 @@ class Permits:
         """
         if not self._context.rules:
             return None
-        said = await self._context.value(state.intent.arguments)
-        rule = self._judge(state.intent.name, said, *([] if seen is None else [seen]))
-        if rule.word == "deny":
-            return ToolResult("error", DENIED.format(why=f": {rule.why}" if rule.why else ""))
+        rule = await self._rule(state, seen)
         if rule.word == "ask" and not await self._is_allowed(state):
             await self._ask(state, rule)
-        return None
+        return _denied(rule)
+
+    async def denial(self, state: CallState) -> ToolResult | None:
+        """How the call ends if a rule denies it; nobody is asked."""
+        return _denied(await self._rule(state)) if self._context.rules else None
+
+    async def _rule(self, state: CallState, seen: Mapping[str, Any] | None = None) -> Rule:
+        said = await self._context.value(state.intent.arguments)
+        return self._judge(state.intent.name, said, *([] if seen is None else [seen]))
 
     async def _is_allowed(self, state: CallState) -> bool:
         turn = self._context.turn
@@ -87,3 +92,9 @@ class Permits:
             raise
         whys = {str(call): asked.why for call, asked in self._asking.items() if asked.why}
         context.park("decision", {"asks": sorted(self._asking), "why": whys})
+
+
+def _denied(rule: Rule) -> ToolResult | None:
+    if rule.word != "deny":
+        return None
+    return ToolResult("error", DENIED.format(why=f": {rule.why}" if rule.why else ""))

@@ -56,9 +56,10 @@ def _declare(context: Context) -> Declare:
     def declare(intent: CallIntent) -> Declared | None:
         if intent.runs_in == "worker":
             return _declared(context.tool_of(intent))
-        means = context.resolve(intent.name, intent.arguments.value() if not intent.arguments.ref else {})
+        means = context.means(intent)
         undo = None if means.verifier is None else means.verifier.compensate
-        return Declared(means.policy, means.on_doubt, means.key_ttl_s, "" if undo is None else undo.name)
+        name = "" if undo is None else undo.name
+        return Declared(means.policy, means.on_doubt, means.key_ttl_s, name, means.unasked)
 
     return declare
 

@@ -24,7 +24,12 @@ class Delivery:
         self._stream = stream
 
     async def serve(self, call: int, answer: Mapping[str, Any]) -> None:
-        """Give an answer that the log has."""
+        """Give an answer that the log has.
+
+        Raises:
+            TurnStopped: see `outlast.calls.Calls.begin_unasked`.
+        """
+        await self._door.attempt.calls.begin_unasked(call)
         dialect = self._door.dialect
         if self._stream:
             await self._http.whole(200, b"".join(dialect.frames(answer)), STREAM)

@@ -231,6 +231,7 @@ class Exchange:
         usage = self._dialect.usage(answer, model)
         await self._cross(Point.AFTER_EFFECT)
         await self._calls.settle_model(self._call, answer, self._dialect.asks(answer), usage)
+        await self._calls.begin_unasked(self._call)
         self.feed.holding = False
         if not self.feed.status:
             self.feed.open(200, self.feed.headers)

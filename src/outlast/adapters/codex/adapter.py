@@ -13,7 +13,7 @@ from outlast.adapters.codex.dialogue import CodexDialogue
 from outlast.adapters.codex.driver import Driver
 from outlast.adapters.codex.files import SessionFiles
 from outlast.adapters.codex.places import thread_of
-from outlast.adapters.codex.policies import policy_of
+from outlast.adapters.codex.policies import UNASKED, policy_of
 from outlast.adapters.codex.terminal import at_terminal, settings_of, terms_of
 from outlast.adapters.codex.typed import TypedCodex
 from outlast.adapters.codex.user import bring_user_files
@@ -71,7 +71,8 @@ class Codex:
         tool = tools.get(name)
         if tool is not None:
             return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
-        return Resolved(name, "harness", policy_of(name, arguments, self.policies))
+        policy = policy_of(name, arguments, self.policies)
+        return Resolved(name, "harness", policy, unasked=name in UNASKED)
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; `transcript` is a rollout below `~/.codex/sessions`."""

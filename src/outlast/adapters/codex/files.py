@@ -38,6 +38,10 @@ TYPED: Final = (
     "The program that this was to be typed into has ended, with the process that ran it, before its answer was "
     "recorded. It is not known what of it the program had read. Start it again if it is still wanted."
 )
+NOT_TYPED: Final = (
+    "This was not typed: the program that it was for has ended, since a person had to be asked first. "
+    "Start it again if it is still wanted."
+)
 BLOCKED: Final = "Command blocked by PreToolUse hook"
 """How outputs begin of calls that a hook did not let run."""
 
@@ -118,10 +122,13 @@ class SessionFiles:
 
     async def _settle_typed(self) -> None:
         """What was to be typed into a program cannot be any more: the program has ended with its worker."""
+        turn = self._attempt.turn
         for step in self._attempt.plan:
-            intent = self._attempt.turn.calls[step.call].intent
+            intent = turn.calls[step.call].intent
             if isinstance(step, Run) and intent.name == STDIN and intent.runs_in == "harness":
-                await self._attempt.settle(step.call, ToolResult("in_doubt", TYPED))
+                asked = step.call in (*turn.allowed, *turn.allowed_for_turn)
+                typed = ToolResult("interrupted", NOT_TYPED) if asked else ToolResult("in_doubt", TYPED)
+                await self._attempt.settle(step.call, typed)
 
     async def _between_turns(self, lines: list[str], cut: TurnState | None) -> list[str]:
         """The prompt of this turn is not in the rollout: close the turn before it."""

@@ -28,6 +28,9 @@ BUILT_IN: Final[Mapping[str, Policy]] = {
 }
 """Tools by name; what is not here is `never`, but for the shell, whose command decides."""
 
+UNASKED: Final = frozenset({STDIN})
+"""What Codex runs without a hook and without an approval."""
+
 _SHELLS: Final = frozenset({"/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/sh", "bash", "sh"})
 
 
