@@ -26,7 +26,7 @@ from tests.harnesses.codex import SUBJECT
 
 pytestmark = [pytest.mark.harness(harness="codex"), pytest.mark.full, pytest.mark.timeout(240)]
 
-READS = {"cmd": f"read -r line; {effect_command('s', 'typed')}", "tty": True, "yield_time_ms": 250}
+READS = {"cmd": 'read -r line; echo "$line" >> typed', "tty": True, "yield_time_ms": 250}
 
 
 class Typing:
@@ -61,6 +61,12 @@ async def on_stage(tmp_path: Path, typing: Typing, *rules: Rule) -> AsyncGenerat
         yield stage
 
 
+def typed(stage: Stage) -> str:
+    """What the program has read."""
+    file = stage.shop / "typed"
+    return file.read_text() if file.exists() else ""
+
+
 async def typed_call(stage: Stage) -> tuple[int, CallOutcome]:
     call = (await stage.call("write_stdin")).call
     (outcome,) = [one for one in await stage.of_kind(CallOutcome) if one.call == call]
@@ -82,7 +88,7 @@ async def test_what_is_typed_stands_in_the_log_before_the_program_reads_it(tmp_p
         call, outcome = await typed_call(stage)
         assert outcome.status == "ok"
         assert call in {one.call for one in await stage.of_kind(CallStarted)}
-        assert stage.effects().count("typed") == 1
+        await until(lambda: typed(stage) == "y\n")
         await stage.kept()
 
 
@@ -93,6 +99,7 @@ async def test_what_a_rule_denies_is_not_typed_and_nothing_of_its_answer_runs(tm
         call, outcome = await typed_call(stage)
         assert outcome.status == "error"
         assert call not in {one.call for one in await stage.of_kind(CallStarted)}
+        assert typed(stage) == ""
         assert [effect.mark for effect in stage.effects().all()] == ["known"]
         assert b"Say no." in stage.last_body(), "the model is told why"
         assert NEVER_BEGAN.encode() in stage.last_body(), "and of the call beside it"
@@ -118,7 +125,7 @@ async def test_what_a_rule_wants_asked_is_not_typed_and_no_process_is_left(
             assert str(await ended(turn)) == "So be it."
         told = NOT_TYPED if word == "allow" else "A person did not allow this call."
         assert told.encode() in stage.last_body()
-        assert stage.effects().count("typed") == 0
+        assert typed(stage) == ""
         await stage.kept()
 
 
@@ -136,5 +143,6 @@ async def test_a_worker_killed_as_something_is_about_to_be_typed_types_nothing_t
         assert str(await stage.finish(turn)) == "So be it."
         _, outcome = await typed_call(stage)
         assert outcome.status == "in_doubt"
+        assert typed(stage) == ""
         assert [effect.mark for effect in stage.effects().all()] == ["known"]
         await stage.kept()
