@@ -292,6 +292,19 @@ def test_the_log_puts_its_result_where_the_harness_says_otherwise_and_touches_no
     assert mended["input"][:2] == request["input"][:2]
 
 
+def test_what_a_search_for_tools_has_found_stays_as_it_is() -> None:
+    found = {
+        "type": "tool_search_output",
+        "call_id": "call_1",
+        "execution": "client",
+        "tools": [{"name": "x"}],
+    }
+    request = asked(
+        said("hi"), {"type": "tool_search_call", "call_id": "call_1", "execution": "client"}, found
+    )
+    assert DIALECT.mend(request, lambda _: ToolResult("ok", None)) is request
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -89,7 +89,9 @@ def mend(request: Mapping[str, Any], result_of: Callable[[str], ToolResult | Non
 
 
 def _mend_item(item: Item, result_of: Callable[[str], ToolResult | None]) -> Item:
-    if not _is_result(item):
+    if (
+        not _is_result(item) or "output" not in item
+    ):  # a search for tools ends with tools, which stay as they are
         return item
     known = result_of(_call_id(item))
     if known is None:
