@@ -106,8 +106,17 @@ EACH = [
 ]
 
 
-async def tool_calls(stage: Stage) -> Mapping[str, CallIntent]:
-    return {one.name: one for one in await stage.of_kind(CallIntent) if one.kind == "tool"}
+def steps_of(subject: Subject, *asked: ToolUse) -> Sequence[Step]:
+    """A step for each call; Codex offers tools of other servers once they were searched for."""
+    search = ToolUse(name="tool_search", input={"query": "moor sink spy a ship"})
+    uses = [search, *asked] if subject is IN_CODEX else asked
+    return [*(Step(text="A ship.", tools=(one,)) for one in uses), *says("So be it.")]
+
+
+async def calls_of(stage: Stage, prefix: str) -> Mapping[str, CallIntent]:
+    """The calls of the server's tools, by name."""
+    intents = await stage.of_kind(CallIntent)
+    return {one.name.removeprefix(prefix): one for one in intents if one.name.startswith(prefix)}
 
 
 @pytest.mark.parametrize(("subject", "prefix"), EACH)
@@ -115,13 +124,16 @@ async def test_calls_of_a_users_mcp_server_stand_in_the_log_and_behind_the_rules
     tmp_path: Path, subject: Subject, prefix: str
 ) -> None:
     asked = tuple(ToolUse(name=prefix + name, input={"mark": name}) for name in ("moor", "sink", "spy"))
-    script = {"go": [*(Step(text="A ship.", tools=(one,)) for one in asked), *says("So be it.")]}
+    script = {"go": steps_of(subject, *asked)}
     async with staged(subject, tmp_path, script) as stage:
         stage.agent = replace(stage.agent, rules=[deny(f"{prefix}sink", why="We sink nobody.")])
         assert str(await stage.finish(await stage.send(prompt("go")))) == "So be it."
-        calls = await tool_calls(stage)
-        policies = {name.removeprefix(prefix): intent.policy for name, intent in calls.items()}
-        assert policies == {"moor": "never", "sink": "never", "spy": "safe"}
+        calls = await calls_of(stage, prefix)
+        assert {name: intent.policy for name, intent in calls.items()} == {
+            "moor": "never",
+            "sink": "never",
+            "spy": "safe",
+        }
         outcomes = (await stage.evidence()).outcomes()
         assert [outcomes[intent.call].status for intent in calls.values()] == ["ok", "error", "ok"]
         assert [effect.mark for effect in stage.effects().all()] == ["moor", "spy"]
@@ -135,7 +147,7 @@ async def test_a_call_of_a_users_mcp_server_killed_while_it_runs_is_in_doubt_and
     tmp_path: Path, subject: Subject, prefix: str
 ) -> None:
     tool = ToolUse(name=f"{prefix}moor", input={"mark": "never", "until": "for ever"})
-    script = {"go": [Step(text="A ship.", tools=(tool,)), *says("So be it.")]}
+    script = {"go": steps_of(subject, tool)}
     async with staged(subject, tmp_path, script) as stage:
         turn = await stage.send(prompt("go"), id="go")
         victim = await stage.victim(session="s")
@@ -145,8 +157,8 @@ async def test_a_call_of_a_users_mcp_server_killed_while_it_runs_is_in_doubt_and
         stage.forget_home()
         assert str(await stage.finish(turn)) == "So be it."
         evidence = await stage.evidence()
-        (intent,) = evidence.intents("tool")
-        assert (intent.name, evidence.outcomes()[intent.call].status) == (tool.name, "in_doubt")
+        (intent,) = (await calls_of(stage, prefix)).values()
+        assert (intent.policy, evidence.outcomes()[intent.call].status) == ("never", "in_doubt")
         assert stage.effects().count("never") == 1
         assert b"not known whether this call took effect" in stage.last_body(), "the model is told"
         await stage.kept()

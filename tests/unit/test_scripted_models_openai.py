@@ -179,3 +179,24 @@ async def test_what_is_no_request_is_refused() -> None:
         response = await client.post("/v1/chat/completions", content=b'{"messages": 7}')
         assert (response.status_code, "openai-chat" in response.json()["error"]["message"]) == (400, True)
         assert server.requests[0].outcome == "error"
+
+
+async def test_a_tool_of_a_namespace_is_called_in_it_once_a_search_has_found_it() -> None:
+    search = {"name": "tool_search", "input": {"query": "ships"}}
+    steps = [{"tools": [search]}, {"tools": [{"name": "mcp__port__moor", "input": {"ship": "a"}}]}]
+    async with serving(*steps) as (_, client):
+        asked: list[dict[str, Any]] = [{"role": "user", "content": "go on [script:main]"}]
+        offered = [{"type": "tool_search", "execution": "client"}]
+        for _ in steps:
+            body = {"model": "m-1", "input": asked, "tools": offered}
+            (item,) = (await client.post("/v1/responses", json=body)).json()["output"]
+            space = {
+                "type": "namespace",
+                "name": "mcp__port",
+                "tools": [{"type": "function", "name": "moor"}],
+            }
+            found = {"type": "tool_search_output", "call_id": item["call_id"], "tools": [space]}
+            asked += [item, found]
+        first, last = asked[1], asked[3]
+        assert (first["type"], first["arguments"]) == ("tool_search_call", {"query": "ships"})
+        assert (last["type"], last["namespace"], last["name"]) == ("function_call", "mcp__port", "moor")

@@ -84,7 +84,7 @@ def _calls(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _results(item: Mapping[str, Any]) -> Iterator[str]:
-    if str(item.get("type", "")).endswith("_call_output"):
+    if str(item.get("type", "")).endswith(("_call_output", "tool_search_output")):
         yield str(item["call_id"])
     if item.get("role") == "tool":
         yield str(item["tool_call_id"])

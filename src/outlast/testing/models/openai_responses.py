@@ -12,6 +12,7 @@ from outlast.testing.models.pieces import dicts, pieces, words
 from outlast.testing.models.script import ToolUse
 
 _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
+_SEARCH: Final = "tool_search"
 _RESULT: Final = "_output"
 # What says who asks, not what is asked.
 _ASIDE: Final = frozenset(
@@ -32,7 +33,8 @@ class OpenAIResponses:
     """`POST /v1/responses`, streaming and not, with thinking, text and calls of functions and of free-text tools.
 
     A step's tool whose only input is a text called `input` is called as a free-text tool where the request offers one
-    of its name; one called `mcp__server__tool` in its namespace where the request offers that.
+    of its name; one called `mcp__server__tool` in its namespace where the request offers that, or a search of the
+    client's for tools, called `tool_search`, has found it.
     """
 
     name: str = "openai-responses"
@@ -53,7 +55,7 @@ class OpenAIResponses:
             stream=known.stream is True,
             messages=tuple(_messages(items)),
             canonical=canonical,
-            offers=_offers(known.tools or []),
+            offers=_offers([*(known.tools or []), *_found(items)]),
         )
 
     def frames(self, answer: Answer) -> list[bytes]:
@@ -116,17 +118,26 @@ def _message(item: Mapping[str, Any]) -> Iterator[Message]:
 
 
 def _offers(tools: list[dict[str, Any]]) -> Mapping[str, str]:
-    """How each tool that a request offers is called: name to `custom`, or to its namespace."""
+    """How each tool that a request offers is called: name to `custom`, `tool_search`, or to its namespace."""
     offers: dict[str, str] = {}
     for tool in tools:
         if tool.get("type") == "custom":
             offers[str(tool.get("name"))] = "custom"
+        elif tool.get("type") == _SEARCH:
+            offers[_SEARCH] = _SEARCH
         elif tool.get("type") == "namespace":
             space = str(tool.get("name"))
             for inner in dicts(tool.get("tools")):
                 joined = space if space.endswith("__") else f"{space}__"
                 offers[f"{joined}{inner.get('name')}"] = space
     return offers
+
+
+def _found(items: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What searches for tools have found."""
+    for item in items:
+        if item.get("type") == f"{_SEARCH}_output":
+            yield from dicts(item.get("tools"))
 
 
 def _items(answer: Answer) -> Iterator[dict[str, Any]]:
@@ -151,6 +162,9 @@ def _call(answer: Answer, index: int, tool: ToolUse) -> dict[str, Any]:
     if offered == "custom":
         text = str(tool.input.get("input", ""))
         return {"id": f"ctc_{answer.id}_{index}", "type": "custom_tool_call", **about, "input": text}
+    if offered == _SEARCH:
+        search = {"id": f"tsc_{answer.id}_{index}", "type": f"{_SEARCH}_call", "execution": "client"}
+        return {**search, "call_id": about["call_id"], "status": "completed", "arguments": tool.input}
     if offered:
         inner = tool.name.removeprefix(offered).removeprefix("__")
         about |= {"name": inner, "namespace": offered}
@@ -217,6 +231,8 @@ def _pieces(item: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]
         case "custom_tool_call":
             kind = "response.custom_tool_call_input.delta"
             return {**item, "input": ""}, _deltas(kind, pieces(item["input"]), {})
+        case "tool_search_call":
+            return {**item}, []
         case _:
             kind = "response.function_call_arguments.delta"
             return {**item, "arguments": ""}, _deltas(kind, pieces(item["arguments"]), {})
