@@ -84,6 +84,25 @@ def test_the_user_s_settings_do_not_bring_back_retries() -> None:
     assert told["compaction"] == {"enabled": False}
 
 
+def test_a_key_of_another_provider_does_not_choose_the_model(tmp_path: Path) -> None:
+    module = tmp_path / "dist" / "core" / "model-resolver.js"
+    module.parent.mkdir(parents=True)
+    told = '  "amazon-bedrock": "us.one",\n    anthropic: "claude-two",\n    "outlast-x": "y",\n'
+    module.write_text(
+        f'export const defaultModelPerProvider = {{\n  {told}}};\nconst other = {{\n openai: "no" }};\n'
+    )
+    found = Installed(tmp_path, Path("/n"), "1.6.0")
+    assert [found.default_model(name) for name in ("anthropic", "openai", "outlast")] == [
+        "claude-two",
+        "",
+        "",
+    ]
+    assert Installed(tmp_path / "no", Path("/n"), "1.6.0").default_model("anthropic") == ""
+    chosen = launch.settings(launched(model="", default="claude-two"))
+    assert (chosen["defaultProvider"], chosen["defaultModel"]) == ("anthropic", "claude-two")
+    assert "defaultModel" not in launch.settings(launched())
+
+
 @pytest.mark.parametrize(
     ("api", "provider", "config"),
     [

@@ -130,6 +130,7 @@ class Pi:
                 door=door,
                 api=api,
                 model=str(attempt.settings.get("model", "")),
+                default=found.default_model(launch.provider(api)),
                 flags=[str(flag) for flag in attempt.settings.get("flags") or ()],
                 options=attempt.settings.get("options") or {},
                 tool_home=tools_home(attempt),

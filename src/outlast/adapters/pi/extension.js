@@ -3,6 +3,7 @@
 //
 // Everything here fails closed. What the gateway does not answer, or answers otherwise than expected, does not run.
 
+import { writeSync } from "node:fs";
 import { request } from "node:http";
 
 import { atTerminal } from "./terminal.js";
@@ -179,6 +180,15 @@ export default async function outlast(pi) {
     for (const text of told.steers[String(answers)] ?? []) pi.sendUserMessage(text, { deliverAs: "steer" });
   });
 
+  // With a key of another provider in its environment Pi may choose a model of that: its calls would go past the log.
+  const check = (ctx) => {
+    const { provider, id } = ctx.model ?? {};
+    if (terminalUrl || !provider || provider === told.provider.name) return;
+    writeSync(2, `outlast: ${id} is of ${provider}, and outlast asks ${told.provider.name} only. Name a model of it.\n`);
+    process.exit(70);
+  };
+  pi.on("session_start", (event, ctx) => check(ctx));
+
   // A turn goes on with the prompt that it began with, whatever it has since made of the files that are in it.
   pi.on("before_agent_start", async (event, ctx) => {
     const options = event.systemPromptOptions;
@@ -193,6 +203,7 @@ export default async function outlast(pi) {
   });
 
   pi.on("context_with_system", async (event, ctx) => {
+    check(ctx);
     stepOver(ctx.sessionManager);
     const messages = event.messages.filter((message) => !isContinue(message));
     return messages.length === event.messages.length ? undefined : { messages };

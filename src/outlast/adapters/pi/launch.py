@@ -62,6 +62,8 @@ class Launch:
     api: str = "anthropic-messages"
     model: str = ""
     """Empty: Pi's own choice."""
+    default: str = ""
+    """What that choice is, of the provider that is asked: with a key of another in the environment it would be its."""
     flags: Sequence[str] = ()
     """More flags of the user; the same at every start."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -135,7 +137,10 @@ def provider_config(launch: Launch) -> Mapping[str, Any]:
 
 def settings(launch: Launch) -> Mapping[str, Any]:
     """The content of `settings.json`."""
-    return {**launch.options, **SETTINGS}
+    chosen = (
+        {"defaultProvider": provider(launch.api), "defaultModel": launch.default} if launch.default else {}
+    )
+    return {**chosen, **launch.options, **SETTINGS}
 
 
 def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, str]:

@@ -93,6 +93,7 @@ class TypedPi(AtTerminal):
     async def started(self, processes: Processes) -> AsyncGenerator[Program]:
         """See `AtTerminal`."""
         seat, found = self.seat, installed(self._program)
+        api = str(seat.settings.get("api", "anthropic-messages"))
         async with hearing(self._hear, seat.door.token) as terminal_url:
             started = launch.Launch(
                 node=found.node,
@@ -100,8 +101,9 @@ class TypedPi(AtTerminal):
                 session=self._session,
                 home=seat.places.home,
                 door=seat.door,
-                api=str(seat.settings.get("api", "anthropic-messages")),
+                api=api,
                 model=str(seat.settings.get("model", "")),
+                default=found.default_model(launch.provider(api)),
                 flags=[str(flag) for flag in seat.settings.get("flags") or ()],
                 options=as_object(seat.settings.get("options")),
                 tool_home=user_home(seat.environ),

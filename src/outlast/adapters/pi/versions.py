@@ -1,5 +1,6 @@
 """Which Pi is here, and whether recovery has been tried with it."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,8 @@ NODE: Final = "22.19"
 """The oldest Node that it runs on. npm on an older one installs an older Pi, without a word."""
 
 _PACKAGE: Final = "node_modules/@earendil-works/pi-coding-agent"
+_CHOICE: Final = "dist/core/model-resolver.js"
+"""Below its package: the module that holds its own choice of models."""
 _UNKNOWN: Final = "unknown"
 
 
@@ -39,6 +42,18 @@ class Installed:
     def warning(self) -> str | None:
         """What to tell the user of this version; None if it is a tested one."""
         return untested("Pi", self.version, TESTED, "events and records", "outlast install pi")
+
+    def default_model(self, provider: str) -> str:
+        """The model that Pi itself chooses of a provider where it has a key of no other; empty if nothing tells."""
+        try:
+            text = (self.package / _CHOICE).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
+        _, _, listed = text.partition("defaultModelPerProvider = {")
+        found = re.search(
+            rf'^\s*"?{re.escape(provider)}"?: "([^"]+)"', listed.partition("}")[0], re.MULTILINE
+        )
+        return found[1] if found else ""
 
 
 def installed(directory: Path | None = None) -> Installed:

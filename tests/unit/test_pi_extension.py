@@ -1,0 +1,53 @@
+"""The extension that Pi carries, run by Node.js in the place of Pi."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from outlast.adapters.pi.launch import EXTENSION
+
+SCRIPT = """
+import { createServer } from "node:http";
+const welcome = { outlast: "welcome", tools: [], steers: {}, provider: { name: "anthropic", config: {} } };
+const server = createServer((request, answer) => answer.end(JSON.stringify(welcome))).listen(0, "127.0.0.1");
+await new Promise((go) => server.once("listening", go));
+process.env.OUTLAST_HOOKS_URL = `http://127.0.0.1:${server.address().port}`;
+const [module, event, model] = process.argv.slice(1);
+const { default: outlast } = await import(module);
+const handlers = {};
+const pi = { on: (name, handler) => (handlers[name] = handler), registerProvider() {}, registerCommand() {} };
+await outlast(pi);
+const sessionManager = { getLeafEntry: () => undefined };
+await handlers[event]({ messages: [] }, { model: JSON.parse(model), sessionManager });
+process.exit(0);
+"""
+NODE = shutil.which("node")
+BEDROCK = {"provider": "amazon-bedrock", "id": "us.claude"}
+
+
+@pytest.mark.skipif(NODE is None, reason="no Node.js")
+@pytest.mark.parametrize("event", ["session_start", "context_with_system"])
+def test_a_model_of_another_provider_is_never_asked(tmp_path: Path, event: str) -> None:
+    status, said = ended(tmp_path, event, BEDROCK)
+    assert status == 70
+    assert "us.claude is of amazon-bedrock, and outlast asks anthropic only" in said
+    assert ended(tmp_path, event, {"provider": "anthropic", "id": "claude"}) == (0, "")
+
+
+def ended(directory: Path, event: str, model: object) -> tuple[int, str]:
+    """How Pi has ended, and what it said of that, when something happened with this model chosen."""
+    for name in (EXTENSION.name, "terminal.js"):
+        shutil.copyfile(EXTENSION.with_name(name), directory / name)
+    (directory / "package.json").write_text('{"type": "module"}')
+    script = ["--input-type=module", "-e", SCRIPT, (directory / EXTENSION.name).as_uri()]
+    done = subprocess.run(
+        [str(NODE), *script, event, json.dumps(model)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    return done.returncode, done.stderr
