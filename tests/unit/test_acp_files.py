@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from outlast.adapter import Attempt, Places
-from outlast.adapters.acp.files import SessionFiles, write_files
+from outlast.adapters.acp.files import KEPT_BYTES, SessionFiles, write_files
+from outlast.errors import HarnessError
 
 
 class Mirror:
@@ -41,3 +44,21 @@ async def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) ->
     file.write_bytes(whole + "é\n".encode())
     await files.mirror()
     assert mirror.lines[1:] == ["é"]
+
+
+async def test_a_line_that_the_agent_takes_away_is_not_brought_back(tmp_path: Path) -> None:
+    mirror, file = Mirror(tmp_path), tmp_path / "session.jsonl"
+    files = SessionFiles(cast("Attempt", mirror), ["*.jsonl"])
+    for text in ("a\nb\nc\n", "a\n", "a\nd\n", ""):
+        file.write_text(text)
+        await files.mirror()
+        assert mirror.lines == text.splitlines()
+
+
+async def test_a_file_that_is_too_large_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "session.db"
+    with file.open("wb") as empty:
+        empty.truncate(KEPT_BYTES + 1)
+    files = SessionFiles(cast("Attempt", Mirror(tmp_path)), ["*.db"])
+    with pytest.raises(HarnessError, match=r"64 MB .* Leave it out"):
+        await files.mirror()

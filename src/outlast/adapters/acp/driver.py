@@ -25,6 +25,12 @@ START_S: Final = 60.0
 """How long an agent may take to begin, to open a session, and to its first word about a prompt."""
 CLOSING_S: Final = 1.0
 """How long a cancelled agent may take to say so."""
+PAST_US: Final = (
+    "{name} has answered without a model call that came through outlast, so nothing of this turn is in the log. Let "
+    "its model's address be that of its ModelDoor, and take logins and settings away that lead elsewhere."
+)
+COMMAND: Final = "/"
+"""How a prompt begins that an agent may carry out by itself."""
 
 
 class Driver:
@@ -132,10 +138,17 @@ class Driver:
         await client.all_taken()
         text = await steps.over()
         await self.record()
+        if self._through and not self._came_through():
+            # No other attempt would do better, and each would do again what this one has done.
+            return TurnResult("failed", text, PAST_US.format(name=self._name))
         newest = await is_over(self._attempt) if self._through else text
         if answer.stop_reason == "end_turn":
             return TurnResult("done", text if newest is None else newest)
         return TurnResult("failed", text, f"{self._name} stopped: {answer.stop_reason.replace('_', ' ')}.")
+
+    def _came_through(self) -> bool:
+        calls = self._attempt.turn.calls.values()
+        return self._attempt.prompt.startswith(COMMAND) or any(c.intent.kind == "model" for c in calls)
 
     async def _words(self, *, begun: bool) -> str:
         """What the agent is told now."""

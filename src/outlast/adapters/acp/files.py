@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 import apsw
 
 from outlast.adapter import Attempt
@@ -47,6 +48,7 @@ class SessionFiles:
         self._lines: dict[str, Sequence[str]] = {}
         """By path: the mirrored lines of a `.jsonl` file. An agent may write some of them anew."""
         self._noted: Mapping[str, Any] = {}
+        self._one_at_a_time = anyio.Lock()
 
     @property
     def agent_session(self) -> str:
@@ -83,13 +85,14 @@ class SessionFiles:
             await self._attempt.mirror(OURS, 0, [json.dumps(noted)], durable=True)
 
     async def mirror(self) -> None:
-        """Mirror what has changed."""
-        for path in self._found():
-            name = str(path.relative_to(self._attempt.places.home))
-            if path.suffix == ".jsonl":
-                await self._mirror_lines(name, path)
-            else:
-                await self._mirror_whole(name + PACKED, path)
+        """Mirror what has changed. One at a time: what was read later must not come before what was read first."""
+        async with self._one_at_a_time:
+            for path in await anyio.to_thread.run_sync(lambda: list(self._found())):
+                name = str(path.relative_to(self._attempt.places.home))
+                if path.suffix == ".jsonl":
+                    await self._mirror_lines(name, path)
+                else:
+                    await self._mirror_whole(name + PACKED, path)
 
     async def _mirror_lines(self, name: str, path: Path) -> None:
         # What comes behind the last end of a line is not whole yet, perhaps in the middle of a sign.
@@ -98,7 +101,7 @@ class SessionFiles:
         known = self._lines.get(name, [])
         at = next((at for at, (one, other) in enumerate(zip(lines, known, strict=False)) if one != other), -1)
         at = min(len(lines), len(known)) if at < 0 else at
-        if lines[at:]:
+        if at < max(len(lines), len(known)):  # an agent may also take some away
             await self._attempt.mirror(name, at, lines[at:])
         self._lines[name] = lines
 
@@ -106,14 +109,11 @@ class SessionFiles:
         state = _state(path)
         if self._seen.get(name) == state:
             return
-        data = _content(path)
-        if len(data) > KEPT_BYTES:
-            raise HarnessError(harness="the agent", reason=f"{path} is too large to be mirrored")
-        self._seen[name] = state
-        same, packed = digest(data), b64encode(zlib.compress(data, 1)).decode()
+        # In a thread: a second of it, and the worker would not be heard of.
+        same, packed = await anyio.to_thread.run_sync(_packed, path)
         if self._seen.get(name + "#digest") != same:
-            self._seen[name + "#digest"] = same
             await self._attempt.mirror(name, 0, [packed])
+        self._seen |= {name: state, name + "#digest": same}
 
     def _found(self, *, with_beside: bool = False) -> Iterator[Path]:
         home = self._attempt.places.home
@@ -154,6 +154,19 @@ def _beside(path: Path) -> Iterator[Path]:
 def _state(path: Path) -> object:
     """Differs when the file, or what belongs to it, was written."""
     return [(one.stat().st_mtime_ns, one.stat().st_size) for one in (path, *_beside(path)) if one.is_file()]
+
+
+def _packed(path: Path) -> tuple[bytes, str]:
+    """A digest of a file's content, and a line that holds it.
+
+    Raises:
+        HarnessError: it is too large.
+    """
+    data = _content(path)
+    if len(data) > KEPT_BYTES:
+        hint = f"{KEPT_BYTES // 1024**2} MB is the most. Leave it out of the agent's `files`, or tidy it up"
+        raise HarnessError(harness="the agent", reason=f"{path} is too large to be mirrored: {hint}")
+    return digest(data), b64encode(zlib.compress(data, 1)).decode()
 
 
 def _content(path: Path) -> bytes:
