@@ -35,6 +35,7 @@ DOOR = Door("http://127.0.0.1:1", "secret", "http://127.0.0.1:1/hooks", "http://
         ("--profile", "other"),
         ("-c", "model_provider=other"),
         ("-c", "hooks.state={}"),
+        ("-c", "approvals_reviewer=auto_review"),
         ("--sandbox", "none"),
         ("Say hello",),
     ],

@@ -17,6 +17,7 @@ import pytest
 from outlast.adapter import MAIN, Deny, Door, HookAsk, Let
 from outlast.adapters.codex import Codex, launch
 from outlast.adapters.codex.dialogue import COMPACTION, FOREIGN, CodexDialogue
+from outlast.adapters.codex.driver import check_gates
 from outlast.adapters.codex.ending import result_of
 from outlast.adapters.codex.policies import policy_of
 from outlast.adapters.codex.versions import Installed, version_of
@@ -316,6 +317,7 @@ def test_what_the_user_configures_stands_below_the_gates(tmp_path: Path) -> None
         "shell_environment_policy": {"inherit": "core"},
         "shell_environment_policy.exclude": ["MINE"],
         "approval_policy": "never",
+        "approvals_reviewer": "auto_review",
         "mcp_servers": {"github": {"command": "g", "env": {}}},
     }
     told = launch.thread_params(replace(launched(tmp_path), config=mine), tmp_path)["config"]
@@ -327,6 +329,18 @@ def test_what_the_user_configures_stands_below_the_gates(tmp_path: Path) -> None
         "shell_environment_policy": {"inherit": "core", "exclude": ["MINE", "OUTLAST_*"]},
         "mcp_servers": {"github": {"command": "g", "env": {}}},
     }
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"modelProvider": "openai"}, {"approvalPolicy": "never"}, {"approvalsReviewer": "auto_review"}],
+)
+def test_a_thread_that_would_go_round_a_gate_goes_nowhere(other: Mapping[str, str]) -> None:
+    ours = {"modelProvider": launch.PROVIDER, "approvalPolicy": launch.APPROVAL}
+    check_gates(ours, launch.APPROVAL)
+    check_gates({**ours, "approvalsReviewer": "user"}, launch.APPROVAL)
+    with pytest.raises(HarnessError, match=next(iter(other.values()))):
+        check_gates({**ours, **other}, launch.APPROVAL)
 
 
 def test_the_token_stands_in_the_environment_only(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ LOOK_S: Final = 0.25
 OUTPUT_S: Final = 1.0
 """How long the output of a command that has ended may take to come to stand in the rollout: until all that were called
 together have ended it does not."""
+REVIEWER: Final = "user"
+"""Whom Codex asks for approval: us, in the place of its user."""
 
 _MESSAGES: Final = "agentMessage"
 _COMMANDS: Final = "commandExecution"
@@ -83,7 +85,7 @@ class Driver:
             cwd = self._attempt.places.cwd
             await self._check_hooks(cwd)
             loaded = await self._server.call("thread/resume", thread_params(self._launch, cwd))
-            _check_gates(loaded, self._launch.approval)
+            check_gates(loaded, self._launch.approval)
             said = [{"type": "text", "text": self._attempt.prompt}] if say_prompt else []
             started = await self._server.call(
                 "turn/start",
@@ -223,7 +225,7 @@ class Driver:
                 await self._server.call("turn/steer", told)
 
 
-def _check_gates(loaded: Json, approval: str) -> None:
+def check_gates(loaded: Json, approval: str) -> None:
     """The first gate and the third stand, or nothing begins: a thread may bring settings of its own.
 
     Args:
@@ -233,7 +235,13 @@ def _check_gates(loaded: Json, approval: str) -> None:
     Raises:
         HarnessError: one of them would be gone round.
     """
-    for name, ours in (("modelProvider", PROVIDER), ("approvalPolicy", approval)):
-        if loaded.get(name) != ours:
-            reason = f"it goes on with {name} = {loaded.get(name)!r}, where outlast has set {ours!r}"
+    # Whom it asks is not told by every version; it may be a model in the place of us.
+    said = {"approvalsReviewer": REVIEWER, **loaded}
+    for name, ours in (
+        ("modelProvider", PROVIDER),
+        ("approvalPolicy", approval),
+        ("approvalsReviewer", REVIEWER),
+    ):
+        if said.get(name) != ours:
+            reason = f"it goes on with {name} = {said.get(name)!r}, where outlast has set {ours!r}"
             raise HarnessError(harness="Codex", reason=reason)

@@ -26,6 +26,7 @@ from outlast.adapters.codex.rollout import (
     parse,
     text_of,
 )
+from outlast.adapters.lines import end_of
 from outlast.adapters.program import LOST, answered
 from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 from outlast.fold import CallState, TurnState
@@ -108,12 +109,12 @@ class SessionFiles:
         size = lay_out(home, self._thread, self._path, configuration, founding, self._lines)
         self._read, self._count = (size, len(self._lines)) if self._lines else (0, 0)
 
-    def go_on(self) -> None:
+    async def go_on(self) -> None:
         """Leave what is below HOME as it is, and mirror on behind what the log has."""
         known = self._attempt.state.files.get(self._path)
         self._count = 0 if known is None else known.lines
-        lines = _read_from(self._attempt.places.home / self._path, 0).splitlines(keepends=True)
-        self._read = sum(len(line) for line in lines[: self._count])
+        rollout = self._attempt.places.home / self._path
+        self._read = await anyio.to_thread.run_sync(end_of, rollout, self._count)
 
     @property
     def records(self) -> list[Json]:

@@ -44,8 +44,8 @@ FLAGS: Final[Mapping[str, Any]] = {
     "project_doc_max_bytes": 32768,
 }
 OURS: Final = (
-    "approval_policy", "chatgpt_base_url", "hooks", "model_provider", "model_providers", "notify", "openai_base_url",
-    "profile", "profiles", "projects", "sandbox_mode",
+    "approval_policy", "approvals_reviewer", "chatgpt_base_url", "hooks", "model_provider", "model_providers", "notify",
+    "openai_base_url", "profile", "profiles", "projects", "sandbox_mode",
 )  # fmt: skip
 """Configuration that no user may set: it would lead past a gate, or past the gateway."""
 _HIDDEN: Final = ("OUTLAST_*",)

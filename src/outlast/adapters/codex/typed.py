@@ -117,7 +117,7 @@ class TypedCodex(AtTerminal):
     async def beside(self, attempt: Attempt) -> AsyncGenerator[Dialogue]:
         """See `AtTerminal`."""
         files = self._files = SessionFiles(attempt, self._thread)
-        files.go_on()
+        await files.go_on()
         try:
             async with task_group() as tasks:
                 tasks.start_soon(self._watch)

@@ -8,6 +8,7 @@ from outlast.adapter import Attempt
 from outlast.adapters.opencode.client import Client
 from outlast.adapters.opencode.events import as_line, path_of
 from outlast.adapters.shapes import Json, as_object
+from outlast.errors import HarnessError
 
 
 class Mirror:
@@ -26,7 +27,11 @@ class Mirror:
         self._lock = asyncio.Lock()
 
     async def take(self, *, durable: bool = False) -> None:
-        """Bring the log up to what OpenCode has written by now."""
+        """Bring the log up to what OpenCode has written by now.
+
+        Raises:
+            HarnessError: events of a session are missing.
+        """
         async with self._lock:
             found: dict[str, list[Json]] = defaultdict(list)
             for event in await self._client.history(self._known):
@@ -35,11 +40,15 @@ class Mirror:
                 await self._record(session, events, durable=durable)
 
     async def _record(self, session: str, events: list[Json], *, durable: bool) -> None:
-        first = int(events[0]["seq"])
-        if not session.startswith("ses_") or first != self._known.get(session, -1) + 1:
+        if not session.startswith("ses_"):
             return
+        first, wanted = int(events[0]["seq"]), self._known.get(session, -1) + 1
         if first == 0 and self._root not in {"", session} and not _above(events[0]):
             return
+        if first != wanted:
+            # Nothing could be put behind a gap: the session would be as it stood before it, and nobody would know.
+            reason = f"its events of {session} go on with number {first}, where {wanted} is the next"
+            raise HarnessError(harness="OpenCode", reason=reason)
         self._known[session] = int(events[-1]["seq"])
         await self._attempt.mirror(
             path_of(session), first, [as_line(event) for event in events], durable=durable

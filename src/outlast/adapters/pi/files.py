@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio.to_thread
+
 from outlast.adapter import MAIN, Attempt, ToolResult
+from outlast.adapters.lines import end_of
 from outlast.adapters.pi import session
 from outlast.adapters.pi.launch import session_path
 from outlast.adapters.pi.policies import policy_of
@@ -40,6 +43,7 @@ class SessionFile:
         self._lines: list[str] = []
         self._count = 0
         self._offset = 0
+        self._begins = 0
         self._names = 0
         self._order = asyncio.Lock()
 
@@ -137,18 +141,19 @@ class SessionFile:
         self._offset, self._count = len(data), len(self._lines)
         self._lines = []
 
-    def go_on(self) -> None:
+    async def go_on(self) -> None:
         """Leave the file as it is, and mirror on behind what the log has."""
         known = self._attempt.state.files.get(self._path)
         self._count = 0 if known is None else known.lines
-        lines = self.file.read_bytes().splitlines(keepends=True)[: self._count]
-        self._offset = sum(len(line) for line in lines)
+        self._begins = self._offset = await anyio.to_thread.run_sync(end_of, self.file, self._count)
 
     @property
     def has_prompt(self) -> bool:
-        """Whether the prompt of the turn is in what is mirrored."""
+        """Whether the prompt of a turn that began behind what the log had is in what is mirrored."""
         with self.file.open("rb") as file:
-            entries = session.parse(file.read(self._offset).decode(errors="replace").split("\n"))
+            file.seek(self._begins)
+            own = file.read(self._offset - self._begins)
+            entries = session.parse(own.decode(errors="replace").split("\n"))
         begins = session.turn_begins(entries, self._attempt.turn.input)
         return begins is not None and session.found(entries, begins).begun
 

@@ -130,7 +130,7 @@ class TypedPi(AtTerminal):
     async def beside(self, attempt: Attempt) -> AsyncGenerator[Dialogue]:
         """See `AtTerminal`."""
         file = self._file = SessionFile(attempt, self._session)
-        file.go_on()
+        await file.go_on()
         self._prompt_there = False
         assert self._started is not None, "a turn is begun by the program at the terminal"
         try:
