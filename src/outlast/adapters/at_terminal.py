@@ -46,6 +46,8 @@ class AtTerminal(ABC):
         self._end: asyncio.Future[TurnResult] | None = None
         self.attempt: Attempt | None = None
         """That carries the open turn of the terminal's."""
+        self._unsent: set[str] = set()
+        """Inputs whose program was told that they were not sent: they may stand in the inbox, or come to."""
         self._opened = False
         self.so_far: TurnResult | None = None
         """How the open turn ends if nothing more of it comes."""
@@ -87,16 +89,22 @@ class AtTerminal(ABC):
     async def begin(self, prompt_id: str, text: str) -> bool:
         """A prompt was typed, and the turn before it is over. Returns once its turn is open.
 
-        False if that could not be had in time.
+        False if that could not be had in time: then nothing comes of it later either.
         """
         self.over(self.so_far or TurnResult("failed", error=INTERRUPTED))
         self._prompt, self._begun, self.so_far = prompt_id, asyncio.Event(), None
+        opened = False
         try:
             async with asyncio.timeout(OPEN_S):
                 await self.seat.say(text, TYPED + prompt_id)
                 await self._begun.wait()
+                opened = True
         except TimeoutError:
             return False
+        finally:
+            if not opened:
+                self._unsent.add(TYPED + prompt_id)
+                self.over(TurnResult("failed", error=NOT_OPENED))
         return True
 
     async def steer(self, text: str, own_id: str = "") -> bool:
@@ -144,6 +152,8 @@ class AtTerminal(ABC):
         """
         if not self._opened:
             return await self.plain.advance(attempt)
+        if attempt.turn.input in self._unsent:
+            return TurnResult("failed", error=NOT_OPENED)
         if attempt.turn.input != TYPED + self._prompt:
             typed = attempt.turn.input.startswith(TYPED)
             return TurnResult("failed", error=UNTAKEN if typed else ELSEWHERE)

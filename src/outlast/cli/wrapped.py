@@ -34,6 +34,8 @@ from outlast.wrapping import Program, Seat, Wrapped, Wraps
 AT_TERMINAL: Final = "-terminal"
 """Ends the agent's name, behind the harness's. Its sessions are advanced by `outlast wrap` alone: another worker could
 not show them where they were begun."""
+CLOSE_S: Final = 5.0
+"""How long a program that is killed may take to be gone."""
 SETTLE_S: Final = 10.0
 """How long the end of the program's last turn may take to be written down."""
 
@@ -138,7 +140,7 @@ class _Wrapping:
                     worker.hand_over()
                     return Exit.WAITING
                 async with typed.at_terminal(worker.processes) as program:
-                    status = await _at_terminal(program, seat.places.cwd, typed, lambda: worker.lost)
+                    status = await run_at_terminal(program, seat.places.cwd, typed, lambda: worker.lost)
                 code = await self._end(typed, worker, status)
                 worker.hand_over()
         return code
@@ -205,7 +207,7 @@ class _Wrapping:
         return Exit.OK
 
 
-async def _at_terminal(program: Program, cwd: Path, typed: Wrapped, lost: Callable[[], bool]) -> int:
+async def run_at_terminal(program: Program, cwd: Path, typed: Wrapped, lost: Callable[[], bool]) -> int:
     """Run a program that has the terminal to itself, to its end. Returns its exit status."""
     status, words, env = 0, list(program.argv), dict(program.env)
     if (await can_use_pid_namespace()).usable:
@@ -213,20 +215,27 @@ async def _at_terminal(program: Program, cwd: Path, typed: Wrapped, lost: Callab
     # What is pressed is the program's business; whoever ends us ends it.
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP) as signals:
         process = await anyio.open_process(words, stdin=None, stdout=None, stderr=None, env=env, cwd=cwd)
-        async with anyio.create_task_group() as tasks:
+        try:
+            async with anyio.create_task_group() as tasks:
 
-            async def end_when_told() -> None:
-                async for number in signals:
-                    if number in {signal.SIGTERM, signal.SIGHUP}:
-                        process.terminate()
+                async def end_when_told() -> None:
+                    async for number in signals:
+                        if number in {signal.SIGTERM, signal.SIGHUP}:
+                            process.terminate()
 
-            async def end_when_cut_off() -> None:
-                while not (typed.broken.is_set() or lost()):  # noqa: ASYNC110 - it must not miss either
-                    await anyio.sleep(0.2)
-                process.kill()
+                async def end_when_cut_off() -> None:
+                    while not (typed.broken.is_set() or lost()):  # noqa: ASYNC110 - it must not miss either
+                        await anyio.sleep(0.2)
+                    process.kill()
 
-            tasks.start_soon(end_when_told)
-            tasks.start_soon(end_when_cut_off)
-            status = await process.wait()
-            tasks.cancel_scope.cancel()
+                tasks.start_soon(end_when_told)
+                tasks.start_soon(end_when_cut_off)
+                status = await process.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            # Whatever ends us here, nobody carries its turns any more.
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_S):
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
     return status
