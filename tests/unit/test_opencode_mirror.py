@@ -21,7 +21,12 @@ class OpenCode:
 
     async def history(self, known: Mapping[str, int]) -> Sequence[Mapping[str, Any]]:
         last = known.get("ses_1", -1)
-        event = {"id": "evt", "type": "message.updated.1", "data": {}, "aggregate_id": "ses_1"}
+        event: dict[str, Any] = {
+            "id": "evt",
+            "type": "message.updated.1",
+            "data": {},
+            "aggregate_id": "ses_1",
+        }
         return [{**event, "seq": number} for number in self.numbers if number > last]
 
     async def mirror(self, file: str, position: int, lines: Sequence[str], *, durable: bool = False) -> None:

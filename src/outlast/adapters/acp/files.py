@@ -156,7 +156,7 @@ def _state(path: Path) -> object:
     return [(one.stat().st_mtime_ns, one.stat().st_size) for one in (path, *_beside(path)) if one.is_file()]
 
 
-def _packed(path: Path) -> tuple[bytes, str]:
+def _packed(path: Path) -> tuple[str, str]:
     """A digest of a file's content, and a line that holds it.
 
     Raises:
