@@ -13,6 +13,7 @@ from outlast.errors import HarnessError
 
 ANSWER_S: Final = 60.0
 """For what OpenCode answers at once; the first question also waits until it has loaded everything."""
+SHOWN_MS: Final = 15_000
 _GONE: Final = 404
 _DATA: Final = "data:"
 _REPLAY: Final = 200
@@ -73,6 +74,11 @@ class Client:
     async def abort(self, session: str) -> None:
         """Stop what a session does."""
         await self._ask("POST", f"/session/{session}/abort")
+
+    async def show(self, title: str, text: str) -> None:
+        """Show something on the screens that are attached."""
+        body = {"title": title, "message": text, "variant": "error", "duration": SHOWN_MS}
+        await self._ask("POST", "/tui/show-toast", body)
 
     async def permit(self, request: str, refusal: str | None) -> None:
         """Answer the question whether a tool may run; one that a refusal has answered along with its own is gone."""

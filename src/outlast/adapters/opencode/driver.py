@@ -16,8 +16,15 @@ from outlast.adapters.opencode.launch import ModelName
 from outlast.adapters.opencode.listening import START_S, base_url_of, failed
 from outlast.adapters.opencode.mirror import Mirror
 from outlast.adapters.opencode.names import is_named, message_id, part_id
-from outlast.adapters.opencode.permissions import Permissions, asks_about_all, rules_of, session_rules
+from outlast.adapters.opencode.permissions import (
+    Permissions,
+    asks_about_all,
+    rules_of,
+    session_rules,
+    typed_rules,
+)
 from outlast.adapters.opencode.results import ended_part, settle_failure
+from outlast.adapters.opencode.terminal import at_terminal
 from outlast.adapters.shapes import Json, as_object
 from outlast.errors import HarnessError
 from outlast.groups import task_group
@@ -101,14 +108,16 @@ class Driver:
 
     async def _put_back(self, client: Client, rules: Sequence[Mapping[str, Any]]) -> None:
         ready, directory = self._ready, str(self._attempt.places.cwd)
+        typed = at_terminal(self._attempt.settings)
         if not ready.session:
-            self._session = await client.create(f"outlast {self._attempt.session}", session_rules(rules))
+            given = typed_rules() if typed else session_rules(rules)
+            self._session = await client.create(f"outlast {self._attempt.session}", given)
             return
         await client.replay(ready.session, ready.kept.events, directory)
         for name, events in ready.others.items():
             await client.replay(name, events, directory)
         given = permission_of(ready.kept.events)
-        if not asks_about_all(given):
+        if not typed and not asks_about_all(given):
             await client.add_rules(ready.session, session_rules([*rules, *given]))
         now_ms = int(self._attempt.clock.now() * 1000)
         for part in ready.kept.dangling:

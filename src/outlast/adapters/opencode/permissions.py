@@ -38,8 +38,15 @@ def session_rules(rules: Sequence[Mapping[str, Any]]) -> list[Json]:
     own = [
         {**rule, "action": "ask" if rule.get("action") == "allow" else rule.get("action")} for rule in rules
     ]
-    nobody = [{"permission": name, "pattern": "*", "action": "deny"} for name in _NOBODY]
-    return [dict(_ASK), *own, *nobody]
+    return [dict(_ASK), *own, *typed_rules()]
+
+
+def typed_rules() -> list[Json]:
+    """Rules for a session at a terminal: else OpenCode asks who sits there, as its agent's rules have it.
+
+    To ask about everything would take the keys from what is typed meanwhile, again and again.
+    """
+    return [{"permission": name, "pattern": "*", "action": "deny"} for name in _NOBODY]
 
 
 def asks_about_all(rules: Sequence[Mapping[str, Any]]) -> bool:

@@ -23,7 +23,7 @@ from outlast.adapters.opencode.ending import ABORTED, typed_end
 from outlast.adapters.opencode.events import Stored, aggregate_of, is_root, read
 from outlast.adapters.opencode.listening import START_S, base_url_of, failed
 from outlast.adapters.opencode.mirror import Mirror
-from outlast.adapters.opencode.permissions import Permissions, rules_of, session_rules
+from outlast.adapters.opencode.permissions import Permissions, rules_of, typed_rules
 from outlast.adapters.opencode.results import settle_failure
 from outlast.adapters.opencode.table import table_of
 from outlast.adapters.opencode.terminal import config_of
@@ -38,6 +38,7 @@ from outlast.wrapping import Program, Seat
 ELSEWHERE: Final = (
     "This is not the session that outlast keeps, so it was not sent. `outlast wrap` begins another."
 )
+FAILED: Final = "The provider failed"
 NO_TURN: Final = "This call did not run: no turn is open."
 
 
@@ -146,8 +147,7 @@ class TypedOpenCode(AtTerminal):
         for name, events in sorted(sessions.items(), key=lambda one: one[0] != self._session):
             await client.replay(name, events, str(self.seat.places.cwd))
         if not self._session:
-            rules = session_rules(rules_of(self._agents, self._agent))
-            self._session = await client.create(f"outlast {self.seat.session}", rules)
+            self._session = await client.create(f"outlast {self.seat.session}", typed_rules())
 
     async def _drain(self, lines: AsyncIterator[bytes]) -> None:
         async for _ in lines:
@@ -223,6 +223,7 @@ class TypedOpenCode(AtTerminal):
                 # It would ask again by itself, and keep half an answer in the conversation.
                 self._error = str(status.get("message", "")) or "The provider failed."
                 await client.abort(self._session)
+                await client.show(FAILED, self._error)
             case "idle" if self.running and self._said:
                 end = typed_end(await client.last(self._session), self._error)
                 if self._mirror is not None:
