@@ -19,10 +19,12 @@ class Kind:
     """A sentence: where it keeps them."""
     parse: Callable[[Sequence[str]], Sequence[Mapping[str, Any]]]
     """The records of lines, up to the first line that is none."""
+    word: str = "transcript"
+    """What it calls such a file."""
 
     def refuse(self, path: Path, why: str) -> BadInput:
         """The error for what is no file of this kind."""
-        return BadInput(detail=f"{path} is no transcript of {self.harness}: {why}. {self.where}")
+        return BadInput(detail=f"{path} is no {self.word} of {self.harness}: {why}. {self.where}")
 
     def lines(self, path: Path) -> tuple[list[str], list[str]]:
         """The whole lines of a file, and what is to be said of the rest.

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from outlast.adapters.adoptable import Kind, directory_of
 from outlast.adapters.pi import session
 from outlast.adapters.pi.launch import APIS, HOME, provider, session_path
 from outlast.adapters.shapes import Json, as_objects
 from outlast.adopting import Adopted
 from outlast.errors import BadInput
+
+SESSIONS: Final = Kind(
+    "Pi", "Pi keeps them as ~/.pi/agent/sessions/--DIRECTORY--/TIME_SESSION.jsonl.", session.parse, "session"
+)
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 """What Pi takes for the id of a session; the name of its file is made of it."""
@@ -30,12 +35,14 @@ class Asks:
 def adopt(transcript: Path, asks: Asks) -> Adopted:
     """See `outlast.adopting.Adopts`."""
     path = transcript.expanduser().resolve()
-    lines, notes = _lines(path)
+    lines, notes = SESSIONS.lines(path)
+    if not lines:
+        raise SESSIONS.refuse(path, "it has no whole line")
     entries = session.parse(lines)
     name = _name(path, entries[0])
     branch = session.branch(entries)
     if not any(session.message_of(entry).get("role") in {"user", "assistant"} for entry in branch):
-        raise _no_session(path, "nothing is said in it")
+        raise SESSIONS.refuse(path, "nothing is said in it")
     cwd = _directory(path, entries[0])
     _refuse_running(path, cwd)
     chosen, note = _asked(branch, asks)
@@ -50,38 +57,13 @@ def adopt(transcript: Path, asks: Asks) -> Adopted:
     )
 
 
-def _lines(path: Path) -> tuple[list[str], list[str]]:
-    """The whole lines of a session file, and what is to be said of the rest."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise _no_session(path, "it is no text") from None
-    except OSError as error:
-        raise BadInput(detail=f"{path} cannot be read: {error.strerror}.") from error
-    lines = text.split("\n")
-    end = lines.pop()
-    whole = len(session.parse(lines))
-    if whole < len(lines):
-        if whole == 0:
-            raise _no_session(path, "its first line is no JSON object")
-        hint = "What follows it cannot be told from what never was. Mend or remove the line, in a copy."
-        raise BadInput(detail=f"{path} is damaged in line {whole + 1} of {len(lines)}. {hint}")
-    if end and session.parse([end]):
-        lines.append(end)
-        end = ""
-    if not lines:
-        raise _no_session(path, "it has no whole line")
-    torn = [f"its last line was cut off in the middle and is left out ({len(end):,} characters)"]
-    return lines, torn if end else []
-
-
 def _name(path: Path, header: Json) -> str:
     """The id of the session, under which Pi goes on with it."""
     name = header.get("id")
     if header.get("type") != "session" or not isinstance(name, str):
-        raise _no_session(path, "its first line is no header of a session")
+        raise SESSIONS.refuse(path, "its first line is no header of a session")
     if _NAME.fullmatch(name) is None:
-        raise _no_session(path, f"it names its session {name[:60]!r}")
+        raise SESSIONS.refuse(path, f"it names its session {name[:60]!r}")
     version = header.get("version", 1)
     if version != session.VERSION:
         hint = "A Pi of this version converts it: open it once with `pi --session`, and end that again."
@@ -93,19 +75,11 @@ def _name(path: Path, header: Json) -> str:
     return name
 
 
-def _no_session(path: Path, why: str) -> BadInput:
-    hint = "Pi keeps them as ~/.pi/agent/sessions/--DIRECTORY--/TIME_SESSION.jsonl."
-    return BadInput(detail=f"{path} is no session of Pi: {why}. {hint}")
-
-
 def _directory(path: Path, header: Json) -> str:
     cwd = header.get("cwd")
     if not isinstance(cwd, str) or not cwd:
-        raise _no_session(path, "it does not tell where it works")
-    if not Path(cwd).is_dir():
-        hint = "The conversation is about the files there. Put them back at that path, or adopt it where they are."
-        raise BadInput(detail=f"{path} works in {cwd}, which is no directory of this machine. {hint}")
-    return str(Path(cwd).resolve())
+        raise SESSIONS.refuse(path, "it does not tell where it works")
+    return directory_of(path, cwd)
 
 
 def _prompt(branch: Sequence[Json]) -> str:
