@@ -27,6 +27,12 @@
     │   ├── ModelCallFailed           the provider answered with an error that may pass, or not rightly
     │   └── ModelCallRejected         the same request would be refused again
     │       └── PromptTooLong
+    ├── WorkspaceError                files or commands of a workspace cannot be had; nothing that was recorded is lost
+    │   ├── FileMissing · PathRefused
+    │   ├── PacksGone                 what the log names of the files is no longer in its store
+    │   ├── BoxError                  a machine refuses, or does something else than it was asked
+    │   │   └── BoxGone               it has ended
+    │   └── SandboxUnsupported        no machine of this kind can be made here
     ├── ToolError                     a tool that a loop called ended otherwise than well
     ├── ChildFailed                   the turn of a session that a loop spawned ended otherwise than well
     ├── NothingCame                   the time of a wait was over
@@ -254,6 +260,34 @@ class ModelCallRejected(ModelError):
 
 class PromptTooLong(ModelCallRejected):
     text = "The request does not fit into the context of {model} ({status}): {reason}"
+
+
+class WorkspaceError(OutlastError):
+    text = "{detail}"
+
+
+class FileMissing(WorkspaceError):
+    text = "There is no file {path}."
+
+
+class PathRefused(WorkspaceError):
+    text = "{path} leads out of the workspace. Name a path below {cwd}."
+
+
+class PacksGone(WorkspaceError):
+    text = "{count} packs of the workspace's files are not in {where}: {names}. Give the store back what it held."
+
+
+class BoxError(WorkspaceError):
+    text = "The sandbox {box} failed: {reason}"
+
+
+class BoxGone(BoxError):
+    text = "The sandbox {box} has ended: {reason}"
+
+
+class SandboxUnsupported(WorkspaceError):
+    text = "The sandbox provider {provider} does not work here: {reason} {way_out}"
 
 
 class ToolError(OutlastError):

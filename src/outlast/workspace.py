@@ -1,7 +1,42 @@
-"""The files that a session works on."""
+"""The files that a session works on, and the commands that run beside them.
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+Three things, each described by what the one before holds:
+
+* a `Workspace` is a description: it stands in the session's first record (`Workspace.reference`);
+* a `Kind` opens such a reference for one attempt. Kinds are found by the entry point group `outlast.workspaces`,
+  under the word that the reference has as `kind`;
+* a `Site` is what it opens: the files and the commands of one session, held by one attempt.
+
+**What of it is durable.** The files of a site are written down as the *root* of a tree of content-addressed packs
+(`outlast.drive`). `Site.capture` gives the root of what there is now, with the packs that nothing durable holds yet;
+the engine writes both in one commit with the outcome of the call that changed them (`Workspace.checkpoint == "call"`)
+or when a turn ends (`"turn"`). So files and log stand at the same call. Invariants:
+
+1. A root is in the log only if every pack that it leads to is durable: in that commit, in one before it, or in the
+   drive's own store before that commit was put.
+2. `Site.capture` never holds half of a call: one call changes the files at a time, or each says which files are its.
+3. What a site shows after it was opened with a root is that root, byte for byte, modes, links, empty directories and
+   times included; but for a site that lives on (`Found.lives`), which shows what it has, and what its calls did since.
+4. A site of an older fence changes nothing once a site of a newer one was opened.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+
+from outlast.drive import Capture, Entry, Packs
+
+if TYPE_CHECKING:  # an adapter names workspaces, and a workspace how adapters start their programs
+    from outlast.adapter import Processes
+
+Checkpoint: TypeAlias = Literal["call", "turn", "off"]
+"""When the files of a workspace are written down: with the outcome of each call that may have changed them, when a turn
+ends, or never."""
+
+OUTPUT_LIMIT: Final = 200_000
+"""Bytes of each stream of a command that `Ran` keeps: the first and the last half of it."""
 
 
 class Workspace(Protocol):
@@ -12,7 +47,7 @@ class Workspace(Protocol):
 
     @property
     def kind(self) -> str:
-        """The word for how it is kept, as in its reference: `local`."""
+        """The word for how it is kept, as in its reference: `local`, `virtual`, `sandbox`."""
         ...
 
     @property
@@ -33,3 +68,152 @@ class Workspace(Protocol):
     def reference(self) -> Mapping[str, Any]:
         """Everything needed to open it again, as JSON."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of a call."""
+
+    text: str
+    """A line for the site's shell."""
+    job: str
+    """The same in every attempt at the call, and no other's: where commands outlive workers, it is found by this."""
+    cwd: str = ""
+    """Relative to that of the site."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    timeout_s: float = 600.0
+    show: Callable[[str], None] | None = None
+    """Told its output as it comes, both streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command ended."""
+
+    status: int
+    """Its exit status; 128 + n where signal n ended it."""
+    stdout: str
+    stderr: str
+    cut: int = 0
+    """Bytes of output that are in neither."""
+    timed_out: bool = False
+
+
+class Files(Protocol):
+    """The files of a site. Paths are absolute, or relative to its `cwd`; what leads out of the workspace is refused.
+
+    Raises (each method): `WorkspaceError`, whose text is fit for the model; `NotFound` is never raised, an absent
+    file is `FileMissing`, which is one.
+    """
+
+    async def read(self, path: str) -> bytes: ...
+
+    async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        """Whole or not at all; parents are made."""
+        ...
+
+    async def find(self, path: str) -> Entry | None:
+        """What is at `path`; None: nothing."""
+        ...
+
+    async def list(self, path: str) -> Sequence[Entry]:
+        """What is directly in a directory, by name."""
+        ...
+
+    async def remove(self, path: str) -> None:
+        """A file, or a directory with all that is in it."""
+        ...
+
+
+class Site(Protocol):
+    """The workspace of one session, held by one attempt."""
+
+    @property
+    def cwd(self) -> str: ...
+
+    @property
+    def files(self) -> Files: ...
+
+    @property
+    def processes(self) -> "Processes":
+        """How a harness is started so that it works on these files, and can reach nothing that it must not.
+
+        Programs started by it die with the attempt, whatever else of the site lives on.
+        """
+        ...
+
+    @property
+    def hosts_programs(self) -> bool:
+        """False where no program of the host can run in it (`virtual`): only our own tools reach its files."""
+        ...
+
+    async def run(self, command: Command) -> Ran:
+        """Run a command to its end; where `command.job` was begun before and lives or has ended, that one.
+
+        Raises:
+            WorkspaceError: it cannot be begun, or the site was lost while it ran.
+        """
+        ...
+
+    async def knows(self, job: str) -> bool | None:
+        """Whether a command of this name was begun here; None: the site that could tell is gone."""
+        ...
+
+    async def capture(self) -> Capture:
+        """What the files are now. Cheap where nothing has changed. Nothing is durable by it: see `Capture.packs`.
+
+        Raises:
+            WorkspaceError
+        """
+        ...
+
+    def captured(self, root: str) -> None:
+        """The commit that holds this root is durable: the next capture need not give its packs again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """What a kind is told about the attempt that opens a site."""
+
+    tenant: str
+    session: str
+    folder: str
+    """The session's own name for directories: no other session has it."""
+    fence: int
+    data: Path
+    """The directory of what this worker keeps."""
+    home: Path
+    """The session's HOME, which is the same path inside a sandbox."""
+    root: str
+    """The files as the log last has them; empty: none yet."""
+    packs: Packs
+    """Reads what the log holds."""
+    processes: "Processes"
+    """Starts programs on this machine, supervised."""
+    gateway: str = ""
+    """Where the worker's gateway listens: `http://127.0.0.1:<port>`."""
+
+
+class Kind(Protocol):
+    """Opens the sites of one kind of workspace."""
+
+    def open(self, reference: Mapping[str, Any], stay: Stay) -> AbstractAsyncContextManager[Site]:
+        """Open the site of a session. When the context ends, nothing of this attempt acts on it any more.
+
+        Whatever is kept for longer (a sandbox that outlives its worker) is found again by `stay.folder`.
+
+        Raises:
+            BadInput: the reference cannot be read.
+            WorkspaceError: it cannot be opened here or now; the text says what to do.
+        """
+        ...
+
+    async def forget(self, reference: Mapping[str, Any], folder: str, data: Path) -> None:
+        """The session was erased: remove what is kept for it on this machine or at the provider."""
+        ...
+
+
+OpenKind: TypeAlias = Callable[[], Kind]
+"""What an entry point of the group `outlast.workspaces` names."""
+Undo: TypeAlias = Callable[[], Awaitable[None]]
