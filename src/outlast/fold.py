@@ -23,6 +23,7 @@ from outlast.records import (
     Decided,
     DocumentEdited,
     EditRejected,
+    FilesKept,
     InputDropped,
     InputRefused,
     Mirrored,
@@ -166,8 +167,8 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:
         _of_turn(state, record)
     elif isinstance(record, CallRecord):
         _of_call(state, record)
-    elif isinstance(record, DocumentEdited):
-        _edited(state, record)
+    elif isinstance(record, DocumentEdited | FilesKept):
+        _written(state, record)
     else:
         _of_session(state, record)
     counted(state.turn, record)
@@ -323,13 +324,18 @@ def _mirrored(state: SessionState, record: Mirrored) -> None:
         file.counts.append(record.count)
 
 
-def _edited(state: SessionState, record: DocumentEdited) -> None:
+def _written(state: SessionState, record: DocumentEdited | FilesKept) -> None:
+    if record.call:
+        _open_call(state, record.call, 0 if state.turn is None else state.turn.turn)
+    if isinstance(record, FilesKept):
+        if record.why != "undo":
+            _turn(state, record.turn)
+        state.files_kept(record)
+        return
     following = state.version_of(record.name) + 1
     _check(
         state, record.version == following, f"{record.name} is edited to {record.version}, not {following}"
     )
-    if record.call:
-        _open_call(state, record.call, 0 if state.turn is None else state.turn.turn)
     state.edited(record, own(record.value))
 
 
@@ -343,11 +349,7 @@ def _queued(state: SessionState, record: PromptQueued) -> None:
 def _turn_opened(state: SessionState, record: TurnOpened) -> None:
     _check(state, state.turn is None, f"turn {record.turn} is opened while another is open")
     _check(state, record.turn == state.next_turn, f"turn {record.turn} is not the next")
-    state.next_turn += 1
-    state.turn = TurnState(record.turn, record.input, record.prompt, record.at_s)
-    state.queue = [prompt for prompt in state.queue if prompt.input != record.input]
-    if state.attempt is not None:
-        state.turn.attempts.append(msgspec.structs.replace(state.attempt, settled=0))
+    state.open_turn(record)
 
 
 def _attempt_opened(state: SessionState, record: AttemptOpened) -> None:

@@ -8,11 +8,13 @@ from typing import Final
 import msgspec
 
 from outlast.records import (
+    EMPTY,
     CallIntent,
     CallOutcome,
     Decided,
     DocumentEdited,
     ErrandDue,
+    FilesKept,
     Kept,
     NoticeDue,
     Payload,
@@ -22,6 +24,7 @@ from outlast.records import (
     SignalKept,
     SteerTaken,
     TurnContinued,
+    TurnOpened,
     TurnParked,
     TurnReleased,
     TurnSettled,
@@ -29,6 +32,8 @@ from outlast.records import (
     Verdict,
 )
 
+BEGAN_LIMIT: Final = 100
+"""Turns of which it is remembered how the files were when they began."""
 TALK_LIMIT: Final = 128
 """Tool calls after the newest answer that are remembered beyond their turn."""
 
@@ -267,6 +272,16 @@ class DocumentState(msgspec.Struct, frozen=True):
     """Version of the shape that it fits; 0 when nobody has looked."""
 
 
+class TreeState(msgspec.Struct, frozen=True):
+    """The files of the workspace as the log has them."""
+
+    root: str = ""
+    aside: Payload = EMPTY
+    turn: int = 0
+    call: int = 0
+    """The newest call that they hold."""
+
+
 class SessionState(msgspec.Struct):
     """What recovery knows of a session: bounded by its open turn and its harness's files, not by its age."""
 
@@ -301,6 +316,9 @@ class SessionState(msgspec.Struct):
     """What other sessions are still to be told, oldest first."""
     schedules: dict[str, ScheduleState] = {}
     """By name."""
+    tree: TreeState = TreeState()
+    began: dict[int, str] = {}
+    """By turn, the newest `BEGAN_LIMIT`: the root of the files as it began; of sessions that keep any."""
     shown: bool = False
     """Deltas were ever published: there may be some to drop."""
     kept: Kept = Kept()
@@ -314,6 +332,29 @@ class SessionState(msgspec.Struct):
         """The version of a document; 0 of one that is not there."""
         found = self.documents.get(document)
         return 0 if found is None else found.version
+
+    def open_turn(self, record: TurnOpened) -> None:
+        """The next turn begins."""
+        self.next_turn += 1
+        self.turn = TurnState(record.turn, record.input, record.prompt, record.at_s)
+        self.queue = [prompt for prompt in self.queue if prompt.input != record.input]
+        if self.attempt is not None:
+            self.turn.attempts.append(msgspec.structs.replace(self.attempt, settled=0))
+        if self.tree.turn:
+            self._begins(record.turn, self.tree.root)
+
+    def files_kept(self, record: FilesKept) -> None:
+        """The workspace has other files."""
+        if record.why == "begin":
+            self._begins(record.turn, record.root)
+        elif not self.tree.turn:
+            self._begins(record.turn, "")  # before this nothing was kept of it
+        self.tree = TreeState(record.root, own(record.aside), record.turn, record.call or self.tree.call)
+
+    def _begins(self, turn: int, root: str) -> None:
+        self.began[turn] = root
+        while len(self.began) > BEGAN_LIMIT:
+            del self.began[next(iter(self.began))]
 
     def edited(self, record: DocumentEdited, value: Payload) -> None:
         """A document has a new value: `value`, which is the record's."""

@@ -66,7 +66,10 @@ class Workspace(Protocol):
         ...
 
     def reference(self) -> Mapping[str, Any]:
-        """Everything needed to open it again, as JSON."""
+        """Everything needed to open it again, as JSON.
+
+        It holds the `kind`; and as `checkpoint` a `Checkpoint`, without which its files are never written down.
+        """
         ...
 
 
@@ -187,6 +190,8 @@ class Stay:
     """The session's HOME, which is the same path inside a sandbox."""
     root: str
     """The files as the log last has them; empty: none yet."""
+    aside: Mapping[str, Any]
+    """What the capture of that root kept aside (`outlast.drive.Capture.aside`)."""
     packs: Packs
     """Reads what the log holds."""
     processes: "Processes"

@@ -10,7 +10,7 @@ from outlast.engine.children import Opening
 from outlast.fold import AttemptState, CallState, FileState, SessionState, TalkState, TurnState
 from outlast.records import AnyEdit, AnyInput, AnyRecord, Kept, Parent, Payload, Shelf, Usage
 from outlast.records.events import LiveDelta
-from outlast.state import DocumentState, NoticeState, ScheduleState
+from outlast.state import DocumentState, NoticeState, ScheduleState, TreeState
 
 STATES: tuple[type[msgspec.Struct], ...] = (
     SessionState,
@@ -22,6 +22,7 @@ STATES: tuple[type[msgspec.Struct], ...] = (
     NoticeState,
     ScheduleState,
     DocumentState,
+    TreeState,
 )
 """What a snapshot holds."""
 STORED: tuple[type[msgspec.Struct], ...] = (

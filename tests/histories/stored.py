@@ -93,6 +93,7 @@ def _state(state: SessionState, history: History) -> dict[str, Any]:
         **({"signals": signals} if signals else {}),  # not in what was written before there were any
         **_agenda(state, history),
         **({"documents": documents} if documents else {}),
+        **({"tree": _tree(state, history)} if state.began else {}),
         "opened": msgspec.to_builtins(state.opened),
         "seq": state.seq,
         "fence": state.fence,
@@ -113,6 +114,11 @@ def _state(state: SessionState, history: History) -> dict[str, Any]:
         },
         "turn": None if state.turn is None else _turn(state.turn, history),
     }
+
+
+def _tree(state: SessionState, history: History) -> Any:
+    tree = state.tree
+    return [tree.root, tree.turn, tree.call, _value(tree.aside, history), state.began]
 
 
 def _agenda(state: SessionState, history: History) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from outlast.records import (
     Decided,
     DocumentEdited,
     EditRejected,
+    FilesKept,
     InputDropped,
     InputRefused,
     Mirrored,
@@ -189,7 +190,15 @@ class LogMaker:
         """Write one thing that may come next."""
         anytime = [self.queue_prompt, self.drop, self.mirror, self.take_over, self.keep_signal]
         anytime += [self.owe, self.plan, self.edit]
-        in_turn = [self.intent, self.intent, self.steer, self.park, self.settle, self.end_attempt]
+        in_turn = [
+            self.keep_files,
+            self.intent,
+            self.intent,
+            self.steer,
+            self.park,
+            self.settle,
+            self.end_attempt,
+        ]
         with_call = [self.outcome, self.outcome, self.start, self.retract, self.verdict, self.decide]
         choices: list[Callable[[], None]] = [*anytime]
         choices += [*in_turn, *(with_call if self.calls else [])] if self.open_turn else [self.begin_turn] * 3
@@ -211,6 +220,13 @@ class LogMaker:
         count = self.draw(st.integers(0, 4))
         self.lines[file] = position + count
         self.put(Mirrored(file, position, inline(["line"] * count), count))
+
+    def keep_files(self) -> None:
+        root = self.draw(st.sampled_from(["", "root-1", "root-2"]))
+        call = self.some_call().call if self.calls and self.draw(st.booleans()) else 0
+        why = "call" if call else self.draw(st.sampled_from(["begin", "end"]))
+        aside = self.draw(some_payloads)
+        self.put(FilesKept(root, self.turn, why, call, aside, changed=("a.txt",)))
 
     def begin_turn(self) -> None:
         if not self.queue:

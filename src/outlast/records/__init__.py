@@ -8,6 +8,7 @@ raises `FORMAT`, and workers that read less leave such a session alone.
 from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
 from outlast.records.edits import AnyEdit, Delete, DocumentEdited, EditRejected, Merge, Set
 from outlast.records.errands import ErrandDone, ErrandDue, ErrandKind, PromptRecalled, TurnContinued
+from outlast.records.files import FilesKept, KeptFor
 from outlast.records.inputs import (
     AnyInput,
     Cancel,
@@ -75,9 +76,11 @@ __all__ = [
     "ErrandDone",
     "ErrandDue",
     "ErrandKind",
+    "FilesKept",
     "InputDropped",
     "InputRefused",
     "Kept",
+    "KeptFor",
     "Merge",
     "Mirrored",
     "NoticeDue",

@@ -11,6 +11,7 @@ import msgspec
 from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
 from outlast.records.edits import DocumentEdited, EditRejected
 from outlast.records.errands import ErrandDone, ErrandDue, PromptRecalled, TurnContinued
+from outlast.records.files import FilesKept
 from outlast.records.kinds import (
     AttemptEnded,
     AttemptOpened,
@@ -56,6 +57,7 @@ EventKind: TypeAlias = Literal[
     "input.refused",
     "document.edited",
     "document.rejected",
+    "files.kept",
     "turn.parked",
     "turn.released",
     "turn.continued",
@@ -258,6 +260,8 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             return _of_schedule(record, cursor, fence)
         case DocumentEdited() | EditRejected():
             return _document(record, cursor, fence)
+        case FilesKept():
+            return _files(record, cursor, fence)
         case TurnContinued():
             return Event(
                 cursor,
@@ -321,6 +325,19 @@ def _document(record: DocumentEdited | EditRejected, cursor: str, fence: int) ->
         text="" if edited else record.reason,
         payload=record.value if edited else EMPTY,
         facts=facts,
+        at_s=record.at_s,
+    )
+
+
+def _files(record: FilesKept, cursor: str, fence: int) -> Event:
+    return Event(
+        cursor,
+        "files.kept",
+        record.turn,
+        fence,
+        call=record.call,
+        status=record.why,
+        facts={"root": record.root, "changed": list(record.changed)},
         at_s=record.at_s,
     )
 

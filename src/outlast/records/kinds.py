@@ -13,6 +13,7 @@ Order in a log, each an invariant that `outlast.fold` checks:
 * `signal_kept` comes once for each input, and before the one outcome that takes it;
 * versions of a document are numbered 1, 2, 3 …; what a call edited comes before its outcome, in the same commit;
 * `mirrored` leaves no hole in its file;
+* `files_kept` of a call comes before its outcome, in the same commit; any but that of an `undo` names the open turn;
 * notices are numbered 1, 2, 3 …, and nothing of one comes after it was told or given up; errands likewise;
 * `turn_continued` comes while no call of its turn is open, and no later record names a call from before it;
 * `prompt_recalled` names a prompt that waits in the log;

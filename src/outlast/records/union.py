@@ -5,6 +5,7 @@ from typing import TypeAlias
 from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
 from outlast.records.edits import DocumentEdited, EditRejected
 from outlast.records.errands import ErrandDone, ErrandDue, PromptRecalled, TurnContinued
+from outlast.records.files import FilesKept
 from outlast.records.kinds import (
     AttemptEnded,
     AttemptOpened,
@@ -47,6 +48,7 @@ AnyRecord: TypeAlias = (
     | InputRefused
     | AttemptEnded
     | Mirrored
+    | FilesKept
     | TurnParked
     | TurnReleased
     | TurnSettled

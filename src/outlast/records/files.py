@@ -1,0 +1,29 @@
+"""What a commit says about the files of the session's workspace."""
+
+from typing import Literal, TypeAlias
+
+from outlast.records.kinds import Record
+from outlast.records.payload import EMPTY, Payload
+
+KeptFor: TypeAlias = Literal["call", "begin", "end", "undo"]
+"""For a call, whose outcome stands in the same commit; before its turn began to work; when that came to an end; or
+because a person brought back what had been, between two turns."""
+
+
+class FilesKept(Record, frozen=True, tag="files_kept"):
+    """The files of the workspace as they are now: all packs that `root` leads to are durable with this commit.
+
+    Those that were not before are blobs of this commit, or of earlier ones that hold no record of them.
+    """
+
+    root: str
+    """Names the whole tree (`outlast.drive`); empty: there is no file."""
+    turn: int
+    why: KeptFor
+    call: int = 0
+    """The call after which they are so."""
+    aside: Payload = EMPTY
+    """What the site keeps beside them, as JSON: the state of a shell."""
+    changed: tuple[str, ...] = ()
+    """Paths that are not as the log had them before; the first 100."""
+    at_s: float = 0.0
