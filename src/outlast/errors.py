@@ -8,7 +8,7 @@
     │   ├── SessionBusy               a prompt was to run alone, and another turn is open or waits
     │   └── SessionExists             one session id, two openings
     ├── NotFound
-    │   └── SessionUnknown · BlobUnknown · TurnUnknown
+    │   └── SessionUnknown · BlobUnknown · TurnUnknown · CommitUnknown
     ├── Refused                       the World said no; this attempt must stop
     │   ├── CommitConflict            another commit already stands at that number
     │   ├── Fenced                    a newer fence stands
@@ -142,6 +142,12 @@ class BlobUnknown(NotFound):
 
 class TurnUnknown(NotFound):
     text = "Session {session!r} has no turn {turn}. `outlast show {session}` lists its turns."
+
+
+class CommitUnknown(NotFound):
+    text = (
+        "Session {session!r} has no commit {seq}: its newest is {newest}. `outlast log {session}` shows them."
+    )
 
 
 class Refused(OutlastError):

@@ -39,6 +39,7 @@ from tests.servers.postgres import PostgresServer
 WITHOUT_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Here nothing is lost with the machine, so that no fsync has to be waited for."""
 SESSIONS = ("a", "b")
+FORKS = ("f", "g")
 WORKERS = ("w1", "w2")
 INPUTS = ("i1", "i2", "i3")
 BLOBS = ("h1", "h2", "h3")
@@ -88,6 +89,7 @@ facts = st.builds(
     format=st.sampled_from((1, 1, 1, 2)),
 )
 session = st.sampled_from(SESSIONS)
+any_session = st.sampled_from((*SESSIONS, *FORKS))
 worker = st.sampled_from(WORKERS)
 
 Step: TypeAlias = tuple[object, ...]
@@ -134,7 +136,12 @@ unlikely = st.one_of(
     st.tuples(st.just("retire"), worker),
     st.tuples(st.just("turn"), st.sampled_from((0.5, 2.0, 20.0))),
     st.tuples(st.just("blobs"), session, some_blobs),
-    st.tuples(st.just("erase"), session),
+    st.tuples(st.just("erase"), any_session),
+    st.tuples(
+        st.just("fork"), any_session, st.sampled_from((*FORKS, *FORKS, "b")), st.integers(-1, 5), facts, near
+    ),
+    st.tuples(st.just("commit"), st.sampled_from(FORKS), facts, st.just(0), st.just(0)),
+    st.tuples(st.just("claim"), worker, st.sampled_from(FORKS), st.just(()), st.just(2), st.just(Limits())),
 )
 """What crosses it."""
 steps = st.one_of(likely, likely, unlikely)
@@ -173,6 +180,15 @@ class Pair:
         await self.both(
             lambda world: world.create(session, first, agent=agent, labels=labels, priority=priority)
         )
+
+    async def fork(self, source: str, session: str, back: int, new: Facts, stale: int) -> None:
+        head = await self.head(source)
+        at = max(1, head.seq - back)
+        kept = self.store.sessions.get(("default", source))
+        there = [] if kept is None else kept.commits[at - 1 : at]
+        fence = there[0].header.fence if there else head.fence
+        first = self.make(at + 1, fence + stale, replace(new, consumes=(), sealed=0))
+        await self.both(lambda world: world.fork(source, session, first, labels={"agent": "writer"}))
 
     def make(self, seq: int, fence: int, new: Facts, now: float | None = None):  # noqa: ANN201 a Commit
         at = None if new.wake_in_s is None else (now or self.clock.now()) + new.wake_in_s
@@ -286,7 +302,7 @@ class Pair:
         await self.both(lambda world: world.erase(session))
 
     async def compare(self) -> None:
-        for name in SESSIONS:
+        for name in (*SESSIONS, *FORKS):
             await self.both(partial(_get, session=name))
             await self.both(partial(_commits, session=name))
             await self.both(partial(_inputs, session=name))

@@ -198,6 +198,22 @@ class AroundWorld:
             ),
         )
 
+    async def fork(
+        self,
+        source: str,
+        session: str,
+        first: Commit,
+        *,
+        placement: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        priority: int = 0,
+    ) -> bool:
+        fork = self.world.fork
+        return await self.around(
+            "fork",
+            lambda: fork(source, session, first, placement=placement, labels=labels, priority=priority),
+        )
+
     async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
         return await self.around("commit_many", lambda: self.world.commit_many(commits))
 

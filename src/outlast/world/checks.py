@@ -56,6 +56,24 @@ def check_opening(
     check_texts(agent, placement, *labels, *labels.values())
 
 
+def check_fork(
+    session: str, first: Header, placement: str | None, labels: Mapping[str, str], priority: int = 0
+) -> None:
+    """Return if a fork `session` can begin with a commit that has the header `first`.
+
+    Raises:
+        BadSessionId
+        BadPayload: nothing comes before it, it seals deltas or consumes something; one of the texts is no Unicode text;
+            the priority is none.
+    """
+    check_session_id(session)
+    check_priority(priority)
+    if first.seq < 2 or first.sealed or first.consumes:
+        reason = "its number must be 2 or more, and it can seal no deltas and consume nothing"
+        raise BadPayload(what="The first commit of a fork", reason=reason)
+    check_texts(placement or "", *labels, *labels.values())
+
+
 def check_content(commit: Commit) -> None:
     """Return if the texts of `commit` can be stored.
 

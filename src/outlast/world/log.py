@@ -93,6 +93,44 @@ class Log(Protocol):
         """
         ...
 
+    async def fork(
+        self,
+        source: str,
+        session: str,
+        first: Commit,
+        *,
+        placement: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        priority: int = 0,
+    ) -> bool:
+        """Open a session whose past is that of `source`, up to the commit before `first`, its first own.
+
+        Whole or not at all: from the same step on the fork has commits 1 to `first.header.seq` - 1 as the source has
+        them, to the digest, then `first`; it names the blobs that the `refs` of all these say; and what the shared
+        commits consumed is known in its inbox as consumed. What waits in the source's inbox is not in its own, and
+        nobody holds it. Bytes of blobs are not copied; bodies may be. The source is not changed, whoever holds it.
+
+        From then on both are sessions like any other: each goes on, frees deltas and is erased without the other, and
+        may be forked itself. Cursors into the shared past are the same in both; deltas that count there may come as a
+        `Gap` in the fork.
+
+        Returns False when the very same fork had already landed, also if its source was erased since.
+
+        Args:
+            first: under the fence of the commit before it, with no deltas sealed and nothing consumed.
+            placement: None is the source's. Agent and format are those of the source and of the commits that are there.
+
+        Raises:
+            BadSessionId, BadPayload: the id is none, `first` is no such commit, the priority out of its bounds.
+            CommitUnknown: the source does not have the commit before `first`.
+            Fenced: `first` is under another fence than that.
+            BlobUnknown: it names a blob that is neither given nor held.
+            SessionExists: the id is taken: by the source, by a session that was opened, or by another fork.
+            SessionUnknown: there is no such source.
+            SessionErased: the source, or the id, was erased.
+        """
+        ...
+
     async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
         """Write commits of different sessions, at most one each, in as few round trips as the store allows.
 

@@ -14,6 +14,7 @@ from typing import Final
 from outlast.testing.world_contract import (
     drop_cases,
     follow_cases,
+    fork_cases,
     inbox_cases,
     lease_cases,
     log_cases,
@@ -44,6 +45,7 @@ CASES: Final[tuple[Case, ...]] = (
     *drop_cases.CASES,
     *session_cases.CASES,
     *spent_cases.CASES,
+    *fork_cases.CASES,
     *store_cases.CASES,
 )
 

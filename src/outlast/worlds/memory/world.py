@@ -34,10 +34,11 @@ from outlast.world import (
     WorkerOffer,
     WorkerRow,
 )
-from outlast.world.checks import check_content, check_input, check_opening, parse_token
+from outlast.world.checks import check_content, check_fork, check_input, check_opening, parse_token
 from outlast.world.line import LINE, ready_at
 from outlast.worlds.memory.claims import choose, proof_of, takeover_of
 from outlast.worlds.memory.follow import behind
+from outlast.worlds.memory.forks import Fork, is_same, past_of
 from outlast.worlds.memory.store import Hints, MemoryLiveness, MemoryStore, Session, new_head
 
 CAPABILITIES: Final = frozenset({Capability.EXACT_LIMITS})
@@ -107,6 +108,29 @@ class MemoryWorld:
             if value != there:
                 raise SessionExists(session=head.session, difference=f"another {name}")
         return False
+
+    async def fork(
+        self,
+        source: str,
+        session: str,
+        first: Commit,
+        *,
+        placement: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        priority: int = 0,
+    ) -> bool:
+        new = Fork(session, first, placement, dict(labels or {}), priority)
+        check_fork(session, first.header, placement, new.labels, priority)
+        sessions = self._store.sessions
+        there = sessions.get((self._tenant, session))
+        if there is not None and is_same(there, sessions.get((self._tenant, source)), new):
+            return False
+        kept = past_of(self._find(source), new, self._store.clock.now())
+        if refusal := self._content_refusal(kept, first):
+            raise refusal
+        sessions[self._tenant, session] = kept
+        self._land(kept, first, None)
+        return True
 
     async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
         return [self._commit(lease, commit) for lease, commit in commits]

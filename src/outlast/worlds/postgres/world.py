@@ -21,9 +21,9 @@ from outlast.world import (
     WorkerOffer,
     WorkerRow,
 )
-from outlast.world.checks import check_input, check_opening, parse_token
+from outlast.world.checks import check_fork, check_input, check_opening, parse_token
 from outlast.world.hints import ANYONE, Hints, inbox_key, key, ready_key
-from outlast.worlds.postgres import claims, erase, inputs, reads, writes
+from outlast.worlds.postgres import claims, erase, forks, inputs, reads, writes
 from outlast.worlds.postgres.follow import behind
 from outlast.worlds.postgres.liveness import PostgresLiveness
 from outlast.worlds.postgres.store import PostgresStore
@@ -72,6 +72,20 @@ class PostgresWorld:
         new = writes.Opening(session, first, agent, placement, dict(labels or {}), priority)
         check_opening(session, first.header, agent, placement, new.labels, priority)
         return await writes.create(self.store, self._tenant, new)
+
+    async def fork(
+        self,
+        source: str,
+        session: str,
+        first: Commit,
+        *,
+        placement: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        priority: int = 0,
+    ) -> bool:
+        new = forks.Fork(source, session, first, placement, dict(labels or {}), priority)
+        check_fork(session, first.header, placement, new.labels, priority)
+        return await forks.fork(self.store, self._tenant, new)
 
     async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:
         return await writes.commit_many(self.store, self._tenant, commits)

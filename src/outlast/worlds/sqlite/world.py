@@ -24,9 +24,9 @@ from outlast.world import (
     WorkerOffer,
     WorkerRow,
 )
-from outlast.world.checks import check_input, check_opening, parse_token
+from outlast.world.checks import check_fork, check_input, check_opening, parse_token
 from outlast.world.hints import ANYONE, Hints, inbox_key, key, ready_key
-from outlast.worlds.sqlite import claims, erase, inputs, reads, writes
+from outlast.worlds.sqlite import claims, erase, forks, inputs, reads, writes
 from outlast.worlds.sqlite.follow import behind
 from outlast.worlds.sqlite.liveness import SqliteLiveness
 from outlast.worlds.sqlite.store import SqliteStore
@@ -97,6 +97,23 @@ class SqliteWorld:
         check_opening(session, first.header, agent, placement, new.labels, priority)
         return await self._write(
             lambda transaction: writes.create(transaction, self._tenant, new), size=_size(first)
+        )
+
+    async def fork(
+        self,
+        source: str,
+        session: str,
+        first: Commit,
+        *,
+        placement: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        priority: int = 0,
+    ) -> bool:
+        new = forks.Fork(source, session, first, placement, dict(labels or {}), priority)
+        check_fork(session, first.header, placement, new.labels, priority)
+        # In the writer's thread: it may copy a long log.
+        return await self._write(
+            lambda transaction: forks.fork(transaction, self._tenant, new), size=_size(first), brief=False
         )
 
     async def commit_many(self, commits: Sequence[tuple[Lease, Commit]]) -> Sequence[Exception | None]:

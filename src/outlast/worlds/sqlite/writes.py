@@ -56,16 +56,23 @@ def create(transaction: Transaction, tenant: str, new: Opening) -> bool:
     found = transaction.find(tenant, new.session)
     if found is not None:
         return _same_opening(transaction, found, new)
-    _check(transaction, transaction.find_tenant(tenant), None, new.session, new.first)
+    check_new(transaction, transaction.find_tenant(tenant), 0, new)
+    newest = new.first.header.format
+    row = open_row(transaction, tenant, new, newest)
+    land(transaction, tenant, new.session, row._replace(format=newest), new.first)
+    return True
+
+
+def open_row(transaction: Transaction, tenant: str, new: Opening, newest: int) -> Row:
+    """Make the row of a session, without commits and for workers that read the format `newest`, and its labels."""
     transaction.run(SQL["add_tenant"], (tenant,))
     number = transaction.find_tenant(tenant)
-    route = find_route(transaction, (number, new.agent, new.placement, new.first.header.format, new.priority))
+    route = find_route(transaction, (number, new.agent, new.placement, newest, new.priority))
     transaction.run(SQL["add_session"], (number, new.session, route, transaction.now_s, transaction.now_s))
     row = transaction.get(tenant, new.session)
     for name, value in new.labels.items():
         transaction.run(SQL["add_label"], (row.pk, name, value))
-    land(transaction, tenant, new.session, row._replace(format=new.first.header.format), new.first)
-    return True
+    return row
 
 
 def _same_opening(transaction: Transaction, row: Row, new: Opening) -> bool:
@@ -106,7 +113,7 @@ def _commit(transaction: Transaction, tenant: str, lease: Lease, new: Commit) ->
         return
     if not (row.fence == lease.fence == header.fence and row.worker == lease.worker):
         raise Fenced(session=session, current=row.fence, fence=header.fence)
-    _check(transaction, row.tenant, row, session, new)
+    _check(transaction, row.tenant, (row, row.seq), session, new)
     land(transaction, tenant, session, row, new, worker=None if header.release else row.worker)
 
 
@@ -119,7 +126,7 @@ def commit_idle(transaction: Transaction, tenant: str, session: str, new: Commit
         raise NotIdle(session=session, reason="a turn is open" if row.turn_open else "a lease stands")
     if new.header.fence != row.fence:
         raise Fenced(session=session, current=row.fence, fence=new.header.fence)
-    _check(transaction, row.tenant, row, session, new)
+    _check(transaction, row.tenant, (row, row.seq), session, new)
     land(transaction, tenant, session, row, new, worker=row.worker)
 
 
@@ -130,10 +137,25 @@ def _landed(transaction: Transaction, row: Row, header: Header) -> bool:
     return found is not None and found[0] == header.digest
 
 
-def _check(transaction: Transaction, tenant: int | None, row: Row | None, session: str, new: Commit) -> None:
-    """Refuse what cannot land, before anything is written."""
-    header = new.header
-    if header.seq != (row.seq if row else 0) + 1:
+def check_new(transaction: Transaction, tenant: int | None, seq: int, new: Opening) -> None:
+    """Refuse a first commit that cannot land in a session that has `seq` commits before it and no inbox.
+
+    Raises:
+        CommitConflict, BadPayload, InputTaken, BlobUnknown
+    """
+    _check(transaction, tenant, (None, seq), new.session, new.first)
+
+
+def _check(
+    transaction: Transaction, tenant: int | None, place: tuple[Row | None, int], session: str, new: Commit
+) -> None:
+    """Refuse what cannot land, before anything is written.
+
+    Args:
+        place: its session, if there is one, and the number of its newest commit.
+    """
+    header, (row, seq) = new.header, place
+    if header.seq != seq + 1:
         raise CommitConflict(session=session, seq=header.seq)
     check_content(new)
     for position, name in enumerate(header.consumes):
