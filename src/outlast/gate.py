@@ -33,6 +33,10 @@ class Point(StrEnum):
     """The effect has begun: a model streams, a tool runs."""
     AFTER_EFFECT = "after-effect"
     """The effect is over; the log does not know how it ended."""
+    BEFORE_CAPTURE = "before-capture"
+    """Files of the workspace may have changed; nothing of that was looked at."""
+    AFTER_CAPTURE = "after-capture"
+    """It is known how the files are; the log does not know, nor does it know of the outcome."""
     OUTCOME_QUEUED = "outcome-queued"
     """The outcome is on its way to the World."""
     AFTER_OUTCOME = "after-outcome"
@@ -69,6 +73,8 @@ class Point(StrEnum):
 
 OF_TELLING: Final = frozenset({Point.BEFORE_TELLING, Point.AFTER_TELLING})
 """Crossed only by workers that notify somebody."""
+OF_FILES: Final = frozenset({Point.BEFORE_CAPTURE, Point.AFTER_CAPTURE})
+"""Crossed only where a session's workspace is written down."""
 OF_FAMILIES: Final = frozenset(
     {
         Point.CHILD_OPENED,

@@ -15,8 +15,9 @@ import msgspec
 from outlast.errors import BadTool
 from outlast.records.kinds import OnDoubt, Policy
 
-if TYPE_CHECKING:  # whoever makes tools need not wait for what reads documents
+if TYPE_CHECKING:  # whoever makes tools need not wait for what reads documents and files
     from outlast.documents import Docs
+    from outlast.workspace import CallSite
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
 _MISSING: Final = inspect.Parameter.empty
@@ -105,6 +106,14 @@ class ToolIO(Protocol):
         """The session's documents. What this call edits takes effect with its outcome, or not at all."""
         ...
 
+    @property
+    def workspace(self) -> "CallSite":
+        """The session's files and commands. What this call changes of them is kept with its outcome, or not at all.
+
+        Its every use raises `WorkspaceError` where the session has none that can be had.
+        """
+        ...
+
     def show(self, text: str) -> None:
         """Show output to watchers while the tool runs. Void if the call is run again."""
         ...
@@ -136,6 +145,8 @@ class Tool:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     compensate: "Tool | None" = None
     """What makes a call good of which nobody knows whether it took effect."""
+    within: bool = False
+    """It changes nothing but the workspace: where that is rebuilt from the log, an open call is just run again."""
 
     async def call(self, io: ToolIO, arguments: Mapping[str, Any]) -> object:
         """Run it. Raises whatever the function raises, `ToolFailed` for arguments that do not fit."""

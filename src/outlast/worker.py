@@ -16,7 +16,6 @@ from outlast.adapter import Agent, Gateway
 from outlast.clock import Clock, SystemClock
 from outlast.codec import encode_records
 from outlast.engine.able import Able
-from outlast.engine.attempt import Surroundings
 from outlast.engine.claiming import Claiming, Desk, Terms
 from outlast.engine.control import Control
 from outlast.engine.deadlines import Supervision
@@ -24,18 +23,18 @@ from outlast.engine.harness import SupervisedProcesses
 from outlast.engine.keeper import Keeper
 from outlast.engine.peers import Peers, forget_locks, retire
 from outlast.engine.pidns import can_use_pid_namespace
-from outlast.engine.places import is_ours, make_places, places_of
 from outlast.engine.proof import Holder, host_id
 from outlast.engine.term import Advanced, Term
 from outlast.engine.turn import KILL_GRACE_S, Advancer
 from outlast.errors import WorldUnavailable
-from outlast.fold import SessionState
 from outlast.folders import make_private
 from outlast.gate import Gate, OpenGate
 from outlast.ids import new_id
 from outlast.logs import logger
 from outlast.notify import Notifier
 from outlast.records import FORMAT, AttemptOpened
+from outlast.sites import Ground
+from outlast.workspace import Kind
 from outlast.world import Claim, Limits, Takeover, WorkerOffer, WorkerRow, World
 
 POLL_S: Final = 1.0
@@ -59,6 +58,8 @@ class WorkerConfig:
     lease_s: float = 10.0
     kill_grace_s: float = KILL_GRACE_S
     """How long, after a lease merely ran out, what its holder started may still be dying."""
+    kinds: Mapping[str, Kind] = field(default_factory=dict[str, Kind])
+    """Kinds of workspaces beside those that are installed."""
     silence_s: float = 600.0
     """How long a harness's program may be silent while nothing runs that it waits for; then its attempt ends."""
     concurrency: int = 16
@@ -99,7 +100,6 @@ class Worker:
         self._world = world
         self._agents = agents
         self._able = Able(agents)
-        self._gateway = gateway
         self._config = config
         self._keeper = keeper
         self.term = Term(config.clock)
@@ -120,6 +120,7 @@ class Worker:
         self.processes = SupervisedProcesses(
             config.locks, keeper, config.lease_s, self._has_pid_namespaces, lock
         )
+        self._ground = Ground(config.data, gateway, self.processes, config.silence_s, config.kinds)
         self.id = config.name
         self.lost = False
         """The leases were lost: nothing more can be advanced by this worker."""
@@ -305,7 +306,7 @@ class Worker:
             desk.world,
             desk.batcher,
             self._agents,
-            self._surroundings,
+            partial(self._ground.open, desk.world),
             config.gate,
             config.clock,
             kill_grace_s=config.kill_grace_s,
@@ -319,12 +320,6 @@ class Worker:
     def _stands(self) -> bool:
         """Whether the leases are sure to stand: a process that was suspended knows before its keeper tells it."""
         return self._config.clock.elapsed() * 1e9 < self._keeper.deadline_ns
-
-    @asynccontextmanager
-    async def _surroundings(self, state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
-        config, places = self._config, places_of(self._config.data, state)
-        make = partial(make_places, workspace=is_ours(state))
-        yield Surroundings(self._gateway, self.processes, places, make, config.silence_s)
 
     async def _has_pid_namespaces(self) -> bool:
         if self._pid_namespace is None:

@@ -128,6 +128,45 @@ class Files(Protocol):
         ...
 
 
+class CallSite(Protocol):
+    """A site as one call of a tool has it. What the call changes is kept with its outcome.
+
+    From its first change on no other call of the attempt changes files, until this one has ended.
+
+    Raises (each use): `WorkspaceError`, whose text is fit for the model.
+    """
+
+    @property
+    def cwd(self) -> str: ...
+
+    @property
+    def hosts_programs(self) -> bool: ...
+
+    @property
+    def files(self) -> Files: ...
+
+    async def run(
+        self,
+        text: str,
+        *,
+        cwd: str = "",
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 600.0,
+        show: Callable[[str], None] | None = None,
+        looks: bool = False,
+    ) -> Ran:
+        """Run a line of shell to its end (`Site.run`); the n-th of a call is the same command in every attempt.
+
+        Args:
+            looks: it changes no file, and need not wait for other calls.
+        """
+        ...
+
+    async def knows(self, run: int = 1) -> bool | None:
+        """Whether the n-th command of this call was begun in an attempt before (`Site.knows`)."""
+        ...
+
+
 class Site(Protocol):
     """The workspace of one session, held by one attempt."""
 

@@ -13,7 +13,7 @@ from outlast.adapters.python import IO, Loop
 from outlast.clock import ManualClock
 from outlast.errors import NothingCame
 from outlast.fold import CallState
-from outlast.gate import OF_FAMILIES, OF_TELLING, Point
+from outlast.gate import OF_FAMILIES, OF_FILES, OF_TELLING, Point
 from outlast.records.kinds import Ruling
 from outlast.recovery import IN_DOUBT
 from outlast.session import Session
@@ -225,7 +225,7 @@ async def test_a_loop_crosses_every_point_that_concerns_it(clock: ManualClock, w
     effects = [spot for spot in uncut.crossed if spot.point is Point.IN_EFFECT]
     cut = [await carried(world, clock, f"cut-{at}", spot) for at, spot in enumerate(effects)]
     crossed = {(spot.point, spot.policy) for played in (uncut, *cut) for spot in played.crossed}
-    assert {point for point, _ in crossed} == set(Point) - NOT_OF_LOOPS - OF_TELLING - OF_FAMILIES
+    assert {point for point, _ in crossed} == set(Point) - NOT_OF_LOOPS - OF_TELLING - OF_FAMILIES - OF_FILES
     for policy in ("model", "never", "keyed", "safe", "verify"):
         assert {point for point, of in crossed if of == policy} >= {*OF_WAITS, *OF_EFFECTS}
     assert {point for point, of in crossed if of == "wait"} == OF_WAITS

@@ -21,6 +21,7 @@ from outlast.gate import Gate
 from outlast.records import Mirrored
 from outlast.recovery import Step
 from outlast.tool import Tool
+from outlast.workspace import Site
 
 
 def _nothing(_: Places) -> None:
@@ -38,6 +39,8 @@ class Surroundings:
     """Makes the directories of `places`; called when they are first asked for, which not every harness does."""
     silence_s: float = SILENCE_S
     """How long a program may be silent while nothing runs that it waits for."""
+    site: Site | None = None
+    """The session's workspace, open; `processes` and `places` are then of it."""
 
 
 class EngineAttempt:

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 
 from outlast.adapter import MAIN, Deny, Let, ModelAsk, Opening, ToolAsk, ToolResult
 from outlast.engine.context import HANDED_OVER, Context
-from outlast.engine.documents import CallDocs
-from outlast.engine.effects import CallIO, as_unicode, run_function, said_by
+from outlast.engine.effects import as_unicode, run_function, said_by
+from outlast.engine.hands import Hands
 from outlast.engine.loop_calls import LoopCalls
 from outlast.engine.models import ModelCalls
 from outlast.engine.permits import Permits
@@ -312,12 +312,11 @@ class AttemptCalls(LoopCalls):
         while True:
             await context.gate.cross(Point.IN_EFFECT, call=intent.call, policy=intent.policy)
             context.check()
-            docs = CallDocs(context.documents)
-            result = await run_function(tool, self.io(state, docs), arguments)
-            await context.gate.cross(Point.AFTER_EFFECT, call=intent.call, policy=intent.policy)
-            if isinstance(result, ToolResult):
-                return await self.settle(state, result, docs)
-            docs.over = True
+            with self.hands(state) as hands:
+                result = await run_function(tool, hands.io, arguments)
+                await context.gate.cross(Point.AFTER_EFFECT, call=intent.call, policy=intent.policy)
+                if isinstance(result, ToolResult):
+                    return await self.settle(state, result, hands)
             if state.tries >= tool.retries:
                 return await self.settle(state, ToolResult("error", as_unicode(said_by(result))))
             await self._try_again(state, result)
@@ -343,34 +342,23 @@ class AttemptCalls(LoopCalls):
         await self._start(state)
         await context.gate.cross(Point.AFTER_START, call=intent.call, policy=intent.policy)
 
-    def io(self, state: CallState, docs: CallDocs) -> CallIO:
-        """What the tool of this call is given."""
-        context, call = self._context, state.intent.call
-        known, undone = state.intent.key, state.intent.compensates
-        fence = context.writer.lease.fence
-        return CallIO(
-            lambda: known or context.key_of(call),
-            context.session,
-            context.turn.turn,
-            call,
-            fence,
-            lambda text: self.show(call, "output", text),
-            docs,
-            (context.turn.calls[undone].intent.key or context.key_of(undone)) if undone else "",
-        )
+    def hands(self, state: CallState) -> Hands:
+        """What a try of this call changes with."""
+        return Hands(self._context, state, lambda text: self.show(state.intent.call, "output", text))
 
     # outcomes
 
-    async def settle(self, state: CallState, result: ToolResult, docs: CallDocs | None = None) -> ToolResult:
-        """Write the outcome of a call, and what it edited. Durable before it is used."""
+    async def settle(self, state: CallState, result: ToolResult, hands: Hands | None = None) -> ToolResult:
+        """Write the outcome of a call, and what it changed. Durable before it is used."""
         context, intent = self._context, state.intent
-        packer = context.writer.packer()
-        result, edits = await context.documents.with_outcome(intent, result, docs, packer)
+        packer, hands = context.writer.packer(), hands or self.hands(state)
+        result, changes = await hands.with_outcome(result, packer)
         outcome = outcome_of(intent, result, packer, context.clock.now())
-        landed = context.append(*edits, outcome, packer=packer)
+        landed = context.append(*changes, outcome, packer=packer)
         self.told.note(intent, result)
         await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
         await context.writer.durable(landed)
+        hands.landed()
         await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy=intent.policy)
         asyncio.get_running_loop().call_soon(context.eased)
         return result

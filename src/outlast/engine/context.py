@@ -12,10 +12,11 @@ from outlast.codec import Packer, unsqueeze
 from outlast.engine.allowance import Allowance
 from outlast.engine.budget import overspent
 from outlast.engine.documents import Documents
+from outlast.engine.files import WorkFiles, replayed
 from outlast.engine.queued import Landing
 from outlast.engine.term import Term
 from outlast.engine.writer import Writer
-from outlast.errors import AttemptLost, TurnStopped
+from outlast.errors import AttemptLost, OutlastError, TurnStopped
 from outlast.fold import TurnState
 from outlast.gate import Gate
 from outlast.ids import digest
@@ -23,13 +24,22 @@ from outlast.records import AnyRecord, CallIntent, Payload, TurnParked
 from outlast.records.kinds import ParkedFor
 from outlast.rules import Rule
 from outlast.tool import Tool
+from outlast.workspace import Site
 from outlast.world import World
 
 HANDED_OVER: Final = "handed over"
+FAILED: Final = "failed"
 
 
 class Context:
     """One attempt at one turn: its pen, its gate, its clock, and whether it is ending."""
+
+    asked = False
+    """The harness has asked for something in this attempt."""
+    closed = False
+    """The attempt is over: whoever still holds a part of it must not write any more."""
+    failure: OutlastError | None = None
+    """What the attempt ends for, where it failed beneath its adapter."""
 
     def __init__(
         self,
@@ -54,14 +64,10 @@ class Context:
         self._turn = writer.state.turn
         self.moved_s = clock.elapsed()
         """When something was last written, on the clock that never jumps."""
-        self.asked = False
-        """The harness has asked for something in this attempt."""
         self.stopping: str | None = None
         """Why the attempt is ending, once it is: nothing new may begin."""
         self.on_stop: Callable[[], None] = lambda: None
         self.on_begin_again: Callable[[], None] = lambda: None
-        self.closed = False
-        """The attempt is over: whoever still holds a part of it must not write any more."""
         self._refused: dict[int, float] = {}
         """By model call, the Unix time up to which its provider wants not to be asked again, by its last refusal."""
         self._steers: list[tuple[str, TakenSteer]] = []
@@ -73,6 +79,7 @@ class Context:
         self.budget: Budget | None = None
         self._allowance = Allowance(world, writer)
         self.documents = Documents(writer.state, self.blobs, {}, clock)
+        self.files = WorkFiles(writer, gate, clock)
         self._held = self._resting = 0
         self._over = asyncio.Event()
         self._rest = asyncio.Event()
@@ -92,6 +99,29 @@ class Context:
             self._over.set()
             self._rest.set()
             self.on_stop()
+
+    async def enter(self, site: Site | None, *, resumed: bool) -> None:
+        """The workspace is open; a turn that is not resumed begins with its files as they are.
+
+        Raises:
+            WorkspaceError: they cannot be written down.
+        """
+        self.files = WorkFiles(self.writer, self.gate, self.clock, site)
+        self.files.fail = self.fail
+        if self.files.forgets:
+            self.tools = {name: replayed(tool) for name, tool in self.tools.items()}
+        if not resumed:
+            await self.files.begin()
+
+    def fail(self, error: OutlastError) -> NoReturn:
+        """End the attempt as failed: another goes on from what the log holds.
+
+        Raises:
+            TurnStopped
+        """
+        self.failure = self.failure or error
+        self.stop(FAILED)
+        raise TurnStopped(self.stopping or FAILED)
 
     def refused(self, call: int, retry_after_s: float) -> None:
         """The provider of a model call wants it asked again after so many seconds."""

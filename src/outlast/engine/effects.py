@@ -11,9 +11,10 @@ from outlast.adapter import ToolResult
 from outlast.codec import to_json
 from outlast.documents import Docs
 from outlast.engine.ending import Ending
-from outlast.errors import BadInput, BadPayload
+from outlast.errors import BadInput, BadPayload, WorkspaceError
 from outlast.parts import shown
 from outlast.tool import Done, NotDone, Tool, ToolFailed, TryAgain, Unsure, Verdict
+from outlast.workspace import CallSite
 
 STUBBORN_S: Final = 2.0
 """How long a tool may take to end once its time is up and it was cancelled."""
@@ -35,10 +36,17 @@ class CallIO:
     """Where its output goes."""
     docs: Docs
     compensates: str = ""
+    files: CallSite | None = None
 
     @property
     def key(self) -> str:
         return self.keyed()
+
+    @property
+    def workspace(self) -> CallSite:
+        if self.files is None:
+            raise WorkspaceError(detail="Nothing of a workspace is here.")
+        return self.files
 
     def show(self, text: str) -> None:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users' code

@@ -7,7 +7,6 @@ from typing import Any, Final
 from outlast.adapter import ToolResult
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.context import Context
-from outlast.engine.documents import CallDocs
 from outlast.engine.effects import as_unicode, ask_verify, result_of
 from outlast.engine.stopping import STUBBORN, stop
 from outlast.errors import HarnessError
@@ -130,14 +129,17 @@ async def _verify(step: Verify, attempt: EngineAttempt, context: Context) -> int
         return await _settle(doubt, attempt, context)
     await context.gate.cross(Point.BEFORE_VERIFY, call=call, policy="verify")
     context.check()
-    docs = CallDocs(context.documents)
     arguments = await context.value(state.intent.arguments)
-    verdict = await ask_verify(tool, attempt.calls.io(state, docs), arguments)
-    await context.write(_record(verdict, state.intent))
-    await context.gate.cross(Point.AFTER_VERDICT, call=call, policy="verify")
+    with attempt.calls.hands(state) as hands:
+        verdict = await ask_verify(tool, hands.io, arguments)
+        await context.write(_record(verdict, state.intent))
+        await context.gate.cross(Point.AFTER_VERDICT, call=call, policy="verify")
+        if isinstance(verdict, Done):
+            result = result_of(state.intent.name, verdict.result)
+            await attempt.calls.settle(state, result, hands)
     match verdict:
-        case Done(result=result):
-            await attempt.calls.settle(state, result_of(state.intent.name, result), docs)
+        case Done():
+            pass
         case NotDone():
             attempt.calls.may_run.add(call)
             if state.intent.runs_in == "worker":

@@ -16,7 +16,7 @@ from outlast.documents import Shapes
 from outlast.engine.attempt import EngineAttempt, Surroundings
 from outlast.engine.batch import Batcher, patiently
 from outlast.engine.budget import cut_off, evidence, used_up
-from outlast.engine.context import HANDED_OVER, Context
+from outlast.engine.context import FAILED, HANDED_OVER, Context
 from outlast.engine.control import Control
 from outlast.engine.documents import Documents
 from outlast.engine.effects import as_unicode, described
@@ -222,6 +222,7 @@ class _Session:
             await asyncio.sleep(advancer.kill_grace_s)
         try:
             async with advancer.surroundings(state, agent) as around:
+                await context.enter(around.site, resumed=resumed)
                 prompt = await context.value(turn.prompt)
                 attempt = EngineAttempt(context, agent, around, resumed=resumed, prompt=str(prompt))
                 end = await self._advance(attempt, context)
@@ -264,7 +265,11 @@ class _Session:
             handing_over = context.stopping == HANDED_OVER and self._writer.lost is None
             await attempt.calls.stop(context.term.left_s if handing_over else STUBBORN_S)
             context.closed = True
-        return upshot(driver, watcher) if ended else HarnessError(harness="the adapter", reason=STUBBORN)
+        end = upshot(driver, watcher) if ended else HarnessError(harness="the adapter", reason=STUBBORN)
+        end = context.failure or end
+        if not isinstance(end, OutlastError):
+            await context.files.end()
+        return end
 
     async def _drive(self, attempt: EngineAttempt, context: Context) -> End:
         if attempt.resumed:
@@ -293,7 +298,7 @@ class _Session:
             return await self._suspend(context, attempt)
         if isinstance(end, BadInput) and context.stopping is None:
             return await self._settle(context, TurnResult("failed", error=str(end)), attempt)
-        if isinstance(end, OutlastError) and context.stopping is None:
+        if isinstance(end, OutlastError) and context.stopping in {None, FAILED}:
             return await self._failed(context, end)
         if context.stopping == HANDED_OVER:
             await self._hand_over(context)
