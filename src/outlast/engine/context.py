@@ -208,7 +208,7 @@ class Context:
             AttemptLost: the session is not its own any more.
             TurnStopped: it is over.
         """
-        if self.closed:
+        if self.closed or self.failure is not None:
             raise TurnStopped(self.stopping or "over")
         self.writer.check()
 

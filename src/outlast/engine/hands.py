@@ -51,9 +51,10 @@ class Hands:
         """How the call ends, and what comes before its outcome, in the same commit.
 
         Raises:
-            TurnStopped: its files cannot be written down.
+            TurnStopped: its files cannot be written down, or were lost while it ran.
         """
         context, intent = self._context, self._state.intent
+        context.check()
         self._docs.over = self._files.over = True
         if self._changed:
             self._kept = await context.files.of_call(intent, packer)

@@ -132,6 +132,7 @@ async def _verify(step: Verify, attempt: EngineAttempt, context: Context) -> int
     arguments = await context.value(state.intent.arguments)
     with attempt.calls.hands(state) as hands:
         verdict = await ask_verify(tool, hands.io, arguments)
+        context.check()
         await context.write(_record(verdict, state.intent))
         await context.gate.cross(Point.AFTER_VERDICT, call=call, policy="verify")
         if isinstance(verdict, Done):

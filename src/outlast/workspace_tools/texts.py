@@ -25,6 +25,9 @@ _Limit = Annotated[int, msgspec.Meta(description="How many lines to read.", ge=1
 _Old = Annotated[
     str, msgspec.Meta(description="The text to replace, exactly as in the file, indentation included.")
 ]
+_All = Annotated[
+    bool, msgspec.Meta(description="Replace it wherever it stands, not only where it stands once.")
+]
 _New = Annotated[str, msgspec.Meta(description="The text to put in its place.")]
 
 
@@ -104,7 +107,13 @@ async def write(
     return _said(path, content)
 
 
-async def _edited(io: ToolIO, path: str, old_string: str, new_string: str, replace_all: bool) -> Verdict:
+async def _edited(
+    io: ToolIO,
+    path: str,
+    old_string: str,
+    new_string: str,
+    replace_all: bool,  # noqa: ARG001, FBT001 - it is given what the tool is given
+) -> Verdict:
     """It landed where only the new text stands, and did not where only the old one does."""
     try:
         there = (await io.workspace.files.read(path)).decode()
@@ -127,9 +136,7 @@ async def edit(
     path: _Path,
     old_string: _Old,
     new_string: _New,
-    replace_all: Annotated[
-        bool, msgspec.Meta(description="Replace it wherever it stands, not only where it stands once.")
-    ] = False,
+    replace_all: _All = False,  # noqa: FBT002 - an argument of the model's, by name
 ) -> str:
     """Replace a text in a file by another. The old text must stand there once, or replace_all be set.
 
