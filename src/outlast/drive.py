@@ -45,6 +45,9 @@ class Capture:
     """Paths that are not as in the capture before; the first 100."""
     aside: Mapping[str, object] = field(default_factory=dict[str, object])
     """What a site keeps beside its files, as JSON: the state of a shell. Small."""
+    left_out: Sequence[str] = ()
+    """What is there and in no tree (sockets, pipes, devices, what may not be read): its path, a colon, and why; the
+    first 100."""
 
 
 class Packs(Protocol):

@@ -30,6 +30,8 @@
     ├── WorkspaceError                files or commands of a workspace cannot be had; nothing that was recorded is lost
     │   ├── FileMissing · PathRefused
     │   ├── PacksGone                 what the log names of the files is no longer in its store
+    │   ├── PacksBroken               stored files cannot be read back
+    │   │   └── PacksTooNew           a newer outlast stored them
     │   ├── BoxError                  a machine refuses, or does something else than it was asked
     │   │   └── BoxGone               it has ended
     │   └── SandboxUnsupported        no machine of this kind can be made here
@@ -282,6 +284,20 @@ class PathRefused(WorkspaceError):
 
 class PacksGone(WorkspaceError):
     text = "{count} packs of the workspace's files are not in {where}: {names}. Give the store back what it held."
+
+
+class PacksBroken(WorkspaceError):
+    text = (
+        "The stored files of a workspace cannot be read back: {reason}. They were left as they are. "
+        "Keep a copy of the store and report it."
+    )
+
+
+class PacksTooNew(PacksBroken):
+    text = (
+        "The files of a workspace are stored in format {found}, this outlast reads up to {known}. "
+        "A newer worker can open them; upgrade this one."
+    )
 
 
 class BoxError(WorkspaceError):

@@ -65,6 +65,26 @@ def blob_hash(tenant: str, data: bytes) -> str:
     return _name(blake3.blake3(data, key=key).digest(length=DIGEST_BYTES))
 
 
+def content_hash(data: bytes | memoryview, kind: bytes = b"") -> bytes:
+    """blake3 of `data`, 32 bytes: that of a file's content. Of another `kind` of things, no content has the same."""
+    if kind:
+        return blake3.blake3(data, key=blake3.blake3(kind).digest(length=32)).digest(length=32)
+    return blake3.blake3(data).digest(length=32)
+
+
+class ContentHash:
+    """`content_hash` of what comes in pieces."""
+
+    def __init__(self) -> None:
+        self._inner = blake3.blake3()
+
+    def update(self, data: bytes | memoryview) -> None:
+        self._inner.update(data)
+
+    def digest(self) -> bytes:
+        return self._inner.digest(length=32)
+
+
 def _hashed(parts: Sequence[bytes], length: int) -> bytes:
     framed = b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "little"), part)])
     return blake3.blake3(framed).digest(length=length)

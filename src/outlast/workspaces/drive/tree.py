@@ -1,0 +1,152 @@
+"""A drive: reads trees, and makes new ones from others."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from outlast.drive import Capture, Entry, Packs
+from outlast.errors import BadInput
+from outlast.ids import blob_hash
+from outlast.workspaces.drive.building import Builder
+from outlast.workspaces.drive.changing import Changer, Edit, gathered
+from outlast.workspaces.drive.format import DIR, FILE, Item, Place, parse_root, root_text, shown
+from outlast.workspaces.drive.packing import PackWriter
+from outlast.workspaces.drive.paths import encode_path
+from outlast.workspaces.drive.reading import Reader
+from outlast.workspaces.drive.walking import Change, Walker, as_entry
+
+CHANGED_LIMIT: Final = 100
+"""Paths that a capture names."""
+
+
+class Drive:
+    """The trees of one tenant in one place of packs. For one event loop.
+
+    What it gives in a `Capture` it keeps until `captured` is told that the root is durable, and gives again with each
+    capture until then: a root never leads to packs that were given to nobody.
+    """
+
+    def __init__(self, packs: Packs, tenant: str) -> None:
+        self.name_pack = partial(blob_hash, tenant)
+        self.reader = Reader(packs)
+        self._walker = Walker(self.reader)
+        self._given: dict[str, Sequence[str]] = {}
+
+    async def entries(self, root: str, under: str = "") -> AsyncIterator[Entry]:
+        """All that is in a tree, or below a directory of it; each directory before what is in it, by name.
+
+        Raises:
+            FileMissing: nothing is at `under`.
+            PacksBroken, PacksGone
+        """
+        item, path = await self._walker.get(root, under)
+        if item.kind != DIR:
+            yield as_entry(item, path)
+            return
+        async for at, below in self._walker.below(item, path):
+            yield as_entry(below, at)
+
+    async def list(self, root: str, path: str = "") -> Sequence[Entry]:
+        """What is directly in a directory. Raises as `entries` does."""
+        item, at = await self._walker.get(root, path)
+        items = await self.reader.items(item) if item.kind == DIR else ()
+        return [as_entry(below, at + b"/" + below.name if at else below.name) for below in items]
+
+    async def find(self, root: str, path: str) -> Entry | None:
+        """What is at `path`; None: nothing."""
+        found = await self._walker.find(root, path)
+        return None if found is None else as_entry(*found)
+
+    async def read(self, root: str, path: str, *, most_bytes: int = 1 << 30) -> bytes:
+        """The content of a file.
+
+        Raises:
+            FileMissing: there is none.
+            BadInput: it is no file, or has more than `most_bytes`.
+            PacksBroken, PacksGone
+        """
+        item, at = await self._walker.get(root, path)
+        if item.kind != FILE:
+            raise BadInput(detail=f"{shown(at) or '.'} is no file.")
+        if item.size > most_bytes:
+            raise BadInput(
+                detail=f"{shown(at)} has {item.size:,} bytes, more than the {most_bytes:,} asked for."
+            )
+        return b"".join([piece async for piece in self.reader.content(item)])
+
+    async def read_pieces(self, root: str, path: str) -> AsyncIterator[bytes]:
+        """The content of a file of any size, in pieces of at most 1 MiB. Raises as `read` does."""
+        item, at = await self._walker.get(root, path)
+        if item.kind != FILE:
+            raise BadInput(detail=f"{shown(at) or '.'} is no file.")
+        async for piece in self.reader.content(item):
+            yield piece
+
+    async def diff(self, before: str, after: str) -> AsyncIterator[Change]:
+        """What is not the same in two trees, in order of the paths. Reads only nodes that are not equal.
+
+        Raises:
+            PacksBroken, PacksGone
+        """
+        async for path, one, other in self._walker.diff(parse_root(before), parse_root(after)):
+            yield Change(
+                shown_path(path),
+                None if one is None else as_entry(one, path),
+                None if other is None else as_entry(other, path),
+            )
+
+    async def edit(self, root: str, edits: Sequence[Edit]) -> Capture:
+        """The tree that is `root` with these changes. Directories above what is put are made where they are not.
+
+        Raises:
+            BadInput: a path or a link is none that a tree can have.
+            PacksBroken, PacksGone
+        """
+        base = parse_root(root)
+        known: dict[bytes, Place] = {}
+        packs: dict[str, bytes] = {}
+        writer = PackWriter(self.name_pack, packs.__setitem__)
+        builder = Builder(writer, {}, known)
+        changer = Changer(self.reader, builder, known)
+        span = await changer.directory(base if base.entries > 1 else None, gathered(edits).below)
+        if (b"" if span is None else span.digest) == base.digest:
+            return self.capture(root, {}, ())
+        writer.close()
+        self.learn(builder)
+        changed = dict.fromkeys(shown(encode_path(edit.path)) for edit in edits[: 2 * CHANGED_LIMIT])
+        return self.capture(root_text(span), packs, list(changed)[:CHANGED_LIMIT])
+
+    def capture(self, root: str, packs: Mapping[str, bytes], changed: Sequence[str]) -> Capture:
+        """A capture that gives these packs, and those that were given before and may not be durable."""
+        self.reader.pending.update(packs)
+        pending = dict(self.reader.pending)
+        if pending:
+            self._given[root] = list(pending)
+        return Capture(root, pending, changed)
+
+    def captured(self, root: str) -> None:
+        """What was given with this root is durable."""
+        names = self._given.pop(root, ())
+        for name in names:
+            data = self.reader.pending.pop(name, None)
+            if data is not None:
+                self.reader.keep(name, data)
+
+    def learn(self, builder: Builder) -> None:
+        """Have at hand what a builder has made, whose packs are closed."""
+        for place, digest, node in builder.made:
+            self.reader.keep_node((digest, place.pack, place.offset), node)
+
+    async def top(self, root: str) -> Item:
+        """The uppermost directory of a tree."""
+        return parse_root(root)
+
+    @property
+    def walker(self) -> Walker:
+        """Walks its trees, item by item."""
+        return self._walker
+
+
+def shown_path(path: bytes) -> str:
+    """A path as a text from which the same bytes can be made."""
+    return path.decode("utf-8", "surrogateescape")
