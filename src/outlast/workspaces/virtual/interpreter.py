@@ -1,0 +1,190 @@
+"""The shell, in its own process: answers asks with the interpreter of bashkit."""
+
+import resource
+import shlex
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from bashkit import Bash, ExecResult, ExecutionProfile
+
+from outlast.workspaces.virtual.notes import notes
+from outlast.workspaces.virtual.remembering import Memory
+from outlast.workspaces.virtual.tree import RefusedError, Tree
+from outlast.workspaces.virtual.wire import (
+    ROOT,
+    Answer,
+    Ask,
+    Done,
+    Failed,
+    Find,
+    Load,
+    Read,
+    Remove,
+    Run,
+    Said,
+    Scan,
+    Wake,
+    Write,
+)
+
+FLUSH_S: Final = 0.05
+FLUSH_CHARACTERS: Final = 16 * 1024
+_UNLIMITED: Final = 1_000_000_000
+"""Commands and rounds of a loop: what bounds a command is its time, of which the site keeps count."""
+
+
+class Interpreter:
+    """One shell with its files. Answers an ask at a time; what a command writes comes through `write` meanwhile."""
+
+    def __init__(self, write: Callable[[Said], None]) -> None:
+        self._bash = Bash(
+            username="user",
+            hostname="virtual",
+            cwd=ROOT,
+            env={"HOME": ROOT, "LANG": "C.UTF-8"},
+            max_commands=_UNLIMITED,
+            max_loop_iterations=_UNLIMITED,
+            timeout_seconds=float(_UNLIMITED),
+            profile=ExecutionProfile.Interactive,  # the others end a session after so many commands
+        )
+        self._tree = Tree(self._bash)
+        self._memory = Memory(self._bash)
+        self._state, _ = self._memory.state(0)
+        self._said = Speech(write)
+
+    def answer(self, ask: Ask) -> Iterator[Answer]:
+        """What it answers; the last is a `Done` or a `Failed`."""
+        try:
+            done = self._do(ask)
+        except RefusedError as refused:
+            yield refused.failed
+            return
+        if isinstance(ask, Run | Write | Remove):
+            changed, done.gone = self._tree.changes()
+            for piece in changed:
+                yield self._tree.filled(piece)
+        yield done
+
+    def _do(self, ask: Ask) -> Done:  # noqa: C901 - one arm for each kind
+        match ask:
+            case Load():
+                return self._load(ask)
+            case Wake():
+                self._tree.loaded()
+                self._state = ask.state
+                return Done(notes=self._memory.wake(ask.state))
+            case Run():
+                return self._run(ask)
+            case Read():
+                return Done(data=self._tree.read(ask.path))
+            case Write():
+                self._tree.write(ask.path, ask.data, ask.mode)
+                return Done()
+            case Find():
+                found = self._tree.find(ask.path)
+                return Done() if found is None else Done(found=[found[0]], sizes=[found[1]])
+            case Scan():
+                entries = self._tree.scan(ask.path)
+                return Done(found=[entry[0] for entry in entries], sizes=[entry[1] for entry in entries])
+            case Remove():
+                self._tree.remove(ask.path)
+                return Done()
+
+    def _load(self, ask: Load) -> Done:
+        try:
+            self._tree.load(ask.pieces)
+        except RuntimeError as error:
+            raise RefusedError(Failed("refused", f"the files cannot be had again: {error}")) from error
+        return Done()
+
+    def _run(self, ask: Run) -> Done:
+        _let_cpu(ask.cpu_s)
+        undo = self._enter(ask)
+        result = self._said.through(lambda heard: self._bash.execute_sync(ask.text, heard))
+        if undo:
+            self._bash.execute_sync(undo)
+        told, cut = notes(ask.text, result.stderr, lost=result.stdout_truncated or result.stderr_truncated)
+        if not self._tree.stands():
+            told.append(f"{ROOT} was removed by this; it stands again, and is empty.")
+            self._bash.execute_sync(f"builtin cd {ROOT}")
+        done = Done(result.exit_code or int(cut), notes=told)
+        state, dropped = self._memory.state(self._tree.outside())
+        if dropped:
+            told.append(f"too long to be remembered beyond this shell: {', '.join(dropped)}.")
+        if state != self._state:
+            self._state = done.state = state
+        return done
+
+    def _enter(self, ask: Run) -> str:
+        """Set directory and environment of this command alone; the command that takes them back."""
+        undo: list[str] = []
+        if ask.cwd:
+            undo.append(f"builtin cd -- {shlex.quote(self._bash.shell_state().cwd)}")
+            if self._bash.execute_sync(f"builtin cd -- {shlex.quote(ask.cwd)}").exit_code != 0:
+                raise RefusedError(Failed("missing", ask.cwd))
+        for name, value in ask.env.items():
+            was = self._bash.execute_sync(f"builtin declare -p {shlex.quote(name)}").stdout.strip()
+            undo.append(f"builtin unset -v {shlex.quote(name)}; {was}".rstrip("; "))
+            self._bash.execute_sync(f"builtin export {shlex.quote(name)}={shlex.quote(value)}")
+        return "\n".join(undo)
+
+
+class Speech:
+    """Passes on what a command writes, gathered for a moment."""
+
+    def __init__(self, write: Callable[[Said], None]) -> None:
+        self._write = write
+        self._lock = threading.Lock()
+        self._out: list[str] = []
+        self._err: list[str] = []
+        self._held = 0
+        self._heard = (0, 0)
+
+    def through(self, run: Callable[[Callable[[str, str], None]], ExecResult]) -> ExecResult:
+        """Run a command, passing on all that it writes before this returns."""
+        self._heard = (0, 0)
+        ended = threading.Event()
+        threading.stack_size(1024 * 1024)
+        flusher = threading.Thread(target=self._flush_until, args=(ended,), daemon=True)
+        flusher.start()
+        try:
+            result = run(self._hear)
+        finally:
+            ended.set()
+            flusher.join()
+        out, err = self._heard
+        self._hear(
+            result.stdout[out:], result.stderr[err:]
+        )  # an error of the shell itself is not passed on meanwhile
+        self._flush()
+        return result
+
+    def _hear(self, out: str, err: str) -> None:
+        with self._lock:
+            self._heard = (self._heard[0] + len(out), self._heard[1] + len(err))
+            self._out.append(out)
+            self._err.append(err)
+            self._held += len(out) + len(err)
+            full = self._held > FLUSH_CHARACTERS
+        if full:
+            self._flush()
+
+    def _flush_until(self, ended: threading.Event) -> None:
+        while not ended.wait(FLUSH_S):
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._lock:
+            said = Said("".join(self._out), "".join(self._err))
+            self._out, self._err, self._held = [], [], 0
+        if said.out or said.err:
+            self._write(said)
+
+
+def _let_cpu(seconds: float) -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime + seconds) + 1
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    if hard in {resource.RLIM_INFINITY, -1} or soft < hard:
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))

@@ -1,0 +1,50 @@
+"""What a command's writer should know where the shell does otherwise than bash, and does not say so."""
+
+import re
+from typing import Final
+
+RANGE_LIMIT: Final = 10_000
+"""Elements of a range in braces; one of more is left as it stands."""
+_LIMITED: Final = re.compile(
+    r"output (?:may be )?truncated|exceeds limit|limit \([\d,]+[^)]*\) (?:reached|exceeded)"
+)
+_RANGE: Final = re.compile(r"\{(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(-?\d{1,18}))?\}")
+_ENDLESS: Final = re.compile(r"/dev/(?:zero|u?random)\b")
+_MUCH: Final = re.compile(r"\d[MG]|\d{7}")
+
+CUT: Final = (
+    "a command reached a limit of this shell (see above), and what came out of it is not whole: do not rely on what "
+    "was made from it. Work on less at a time."
+)
+LOST: Final = (
+    "more was written than this shell passes on (10 MB). Write long output to a file and read parts of it."
+)
+ENDLESS: Final = "/dev/zero, /dev/random and /dev/urandom end after 1 MB here."
+
+
+def notes(text: str, said: str, *, lost: bool) -> tuple[list[str], bool]:
+    """What to tell of a command, and whether its result must not count as success.
+
+    Args:
+        text: the command.
+        said: what it wrote to standard error.
+        lost: output was dropped.
+    """
+    found: list[str] = []
+    cut = _LIMITED.search(said) is not None
+    if cut:
+        found.append(CUT)
+    if lost:
+        found.append(LOST)
+    if any(_elements(*match.groups()) > RANGE_LIMIT for match in _RANGE.finditer(text)):
+        cut = True
+        found.append(
+            f"a range in braces of more than {RANGE_LIMIT:,} elements is left as it stands here: use `seq` or a loop."
+        )
+    if _ENDLESS.search(text) is not None and _MUCH.search(text) is not None:
+        found.append(ENDLESS)
+    return found, cut
+
+
+def _elements(first: str, last: str, step: str | None) -> int:
+    return abs(int(last) - int(first)) // (abs(int(step or 1)) or 1) + 1

@@ -1,0 +1,100 @@
+"""The other end of the shell's process: starts it, asks it, ends it."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Final
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup, TaskStatus
+
+from outlast.adapter import Process, Processes
+from outlast.errors import HarnessError, WorkspaceError
+from outlast.workspaces.virtual.wire import Answer, Ask, Done, Failed, Piece, Said
+
+_CHILD: Final = "outlast.workspaces.virtual.child"
+_END_S: Final = 10.0
+
+
+class ShellEndedError(Exception):
+    """The process of the shell ended instead of answering."""
+
+
+class Shell:
+    """One process of the shell. Asks come one at a time."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._lines: AsyncIterator[bytes] = process.lines()
+        self._encoder = msgspec.json.Encoder()
+        self._decoder: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+        self.dropped = anyio.Event()
+        self.gone = anyio.Event()
+
+    async def ask(
+        self, ask: Ask, said: Callable[[str, str], None] | None = None
+    ) -> tuple[Done | Failed, list[Piece]]:
+        """Ask, and hear the answer with what is new in the tree.
+
+        Raises:
+            ShellEndedError
+            WorkspaceError: this cannot be said to a shell.
+        """
+        try:
+            text = self._encoder.encode(ask)
+        except (UnicodeEncodeError, ValueError) as error:
+            raise WorkspaceError(detail=f"The shell cannot be given this: {error}.") from None
+        pieces: list[Piece] = []
+        try:
+            await self._process.write(text + b"\n")
+            async for line in self._lines:
+                match self._decoder.decode(line):
+                    case Said(out, err):
+                        if said is not None:
+                            said(out, err)
+                    case Piece() as piece:
+                        pieces.append(piece)
+                    case Done() | Failed() as last:
+                        return last, pieces
+        except (HarnessError, msgspec.DecodeError) as error:
+            raise ShellEndedError(str(error)) from error
+        raise ShellEndedError(self._process.errors()[-500:])
+
+    async def end(self) -> None:
+        """End it, whatever it does. When this returns it is dead, or the worker could not prove it in time."""
+        self.dropped.set()
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_END_S):
+            await self.gone.wait()
+
+
+async def start_shell(tasks: TaskGroup, processes: Processes, memory_bytes: int) -> Shell:
+    """Start the process of a shell, which ends with the task group at the latest.
+
+    Raises:
+        WorkspaceError: it cannot be started.
+    """
+    try:
+        return await tasks.start(_hold, processes, memory_bytes)
+    except HarnessError as error:
+        raise WorkspaceError(
+            detail=f"The shell of the virtual workspace cannot be started: {error}"
+        ) from error
+
+
+async def _hold(processes: Processes, memory_bytes: int, *, task_status: TaskStatus[Shell]) -> None:
+    argv = [sys.executable, "-I", "-m", _CHILD, str(memory_bytes)]
+    shell: Shell | None = None
+    try:
+        async with processes.start(argv, env={"PATH": os.defpath}, cwd=Path("/")) as process:
+            shell = Shell(process)
+            task_status.started(shell)
+            await shell.dropped.wait()
+    except HarnessError:
+        if shell is None:
+            raise
+        # Whoever asks it hears that it ended; nothing beyond its own process can have come of it.
+    finally:
+        if shell is not None:
+            shell.gone.set()
