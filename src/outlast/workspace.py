@@ -201,8 +201,10 @@ class Site(Protocol):
         """Whether a command of this name was begun here; None: the site that could tell is gone."""
         ...
 
-    async def capture(self) -> Capture:
+    async def capture(self) -> Capture | None:
         """What the files are now. Cheap where nothing has changed. Nothing is durable by it: see `Capture.packs`.
+
+        None: they are not written down this time (a directory of the user's that is too large for it).
 
         Raises:
             WorkspaceError

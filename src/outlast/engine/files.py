@@ -126,6 +126,8 @@ class WorkFiles:
         await self._gate.cross(Point.BEFORE_CAPTURE, call=call, policy=policy)
         capture = await site.capture()
         self.dirty = False
+        if capture is None:
+            return ()
         await self._gate.cross(Point.AFTER_CAPTURE, call=call, policy=policy)
         aside = packer.payload(dict(capture.aside), what="the workspace") if capture.aside else EMPTY
         tree = writer.state.tree

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast.errors import BadInput
+from outlast.workspace import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class Local:
     path: str
     host: str = ""
     """Id of the machine; empty where any machine has the same directory at the same path."""
+    checkpoint: Checkpoint = "turn"
 
     @property
     def kind(self) -> str:
@@ -34,16 +36,19 @@ class Local:
         return self.path
 
     def reference(self) -> Mapping[str, Any]:
-        return {"kind": "local", "path": self.path, "host": self.host}
+        return {"kind": "local", "path": self.path, "host": self.host, "checkpoint": self.checkpoint}
 
 
-def local(path: str | Path = ".", *, host: str = "") -> Local:
+def local(path: str | Path = ".", *, host: str = "", checkpoint: Checkpoint = "turn") -> Local:
     """The directory `path` as a workspace.
 
     Args:
         path: relative to the working directory; `~` is the user's home.
         host: the id of this machine, as its workers offer it, so that only they take the session; empty where every
             worker sees the same directory at this path.
+        checkpoint: `turn` keeps the files as they are when a turn begins and ends, so that it can be undone; what git
+            ignores is left out, and so is all of a directory that holds more than 20,000 files or 200 MB beside that.
+            `off` keeps nothing.
 
     Raises:
         BadInput: it is no directory.
@@ -51,4 +56,6 @@ def local(path: str | Path = ".", *, host: str = "") -> Local:
     real = Path(os.path.expanduser(path)).resolve()  # noqa: PTH111 - Path's own raises where there is no such user
     if not real.is_dir():
         raise BadInput(detail=f"{real} is no directory. Name one that exists; outlast does not create it.")
-    return Local(str(real), host)
+    if checkpoint not in {"turn", "off"}:
+        raise BadInput(detail=f"checkpoint={checkpoint!r} is none of a local directory: turn or off.")
+    return Local(str(real), host, checkpoint)

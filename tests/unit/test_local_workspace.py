@@ -1,0 +1,150 @@
+"""A directory of the user's as a workspace: tools work in it, and what a turn found there is kept."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from outlast.adapter import Agent, Gateway
+from outlast.adapters.python import IO, Loop, LoopFunction
+from outlast.engine.load import load_state
+from outlast.errors import FileMissing, PathRefused, WorkspaceError
+from outlast.session import Session
+from outlast.sites import WorldPacks
+from outlast.worker import WorkerConfig, open_worker
+from outlast.workspace_tools import workspace_tools
+from outlast.workspaces.drive import Drive
+from outlast.workspaces.local import local
+from outlast.workspaces.local.extent import Extent, measured
+from outlast.workspaces.local.files import HostFiles
+from outlast.world import World
+
+pytestmark = pytest.mark.crash
+
+
+async def play(world: World, tmp_path: Path, function: LoopFunction) -> Any:
+    """The result of one turn of a loop in `tmp_path/work`."""
+    work = tmp_path / "work"
+    work.mkdir(exist_ok=True)
+    agent = Agent("tester", Loop(function), tools=workspace_tools())
+    session = await Session.open(world, "s-1", agent=agent, workspace=local(work))
+    turn = await session.send("go")
+    config = WorkerConfig(tmp_path / "data")
+    async with open_worker(world, {"tester": agent}, cast("Gateway", None), config) as worker:
+        await worker.work(until_idle=True)
+    return (await turn.result()).value
+
+
+async def test_the_tools_work_as_coding_agents_expect(world: World, tmp_path: Path) -> None:
+    async def run(io: IO, prompt: str) -> object:
+        said: dict[str, object] = {}
+
+        async def tell(name: str, tool: str, **arguments: object) -> None:
+            ended = await io.result(tool, arguments)
+            said[name] = [ended.status, ended.value]
+
+        await tell("write", "write", path="src/a.py", content="def a():\n    return 1\n")
+        await tell("read", "read", path="src/a.py")
+        await tell("edit", "edit", path="src/a.py", old_string="return 1", new_string="return 2")
+        await tell("no", "edit", path="src/a.py", old_string="return 1", new_string="return 2")
+        await tell("bash", "bash", command="cd src; cat a.py; echo oops >&2; exit 3")
+        await tell("grep", "grep", pattern="return [0-9]", glob="*.py")
+        await tell("files", "grep", pattern="return", show="files")
+        await tell("none", "grep", pattern="nowhere to be found", path="src")
+        await tell("glob", "glob", pattern="**/*.py")
+        await tell("ls", "ls")
+        await tell("out", "read", path="../secret")
+        await tell("gone", "read", path="b.py")
+        await tell("late", "bash", command="echo begins; sleep 30", timeout_s=0.5)
+        return said
+
+    said = await play(world, tmp_path, run)
+    assert said["write"] == ["ok", "Wrote src/a.py: 22 bytes."]
+    assert said["read"] == ["ok", "     1\tdef a():\n     2\t    return 1"]
+    assert said["edit"] == ["ok", "Edited src/a.py: 1 place."]
+    assert said["no"] == [
+        "error",
+        "old_string does not stand in src/a.py. Read it again: every space counts.",
+    ]
+    assert said["bash"] == ["ok", "def a():\n    return 2\noops\n[exit status 3]"]
+    assert said["grep"] == ["ok", "src/a.py:2:    return 2"]
+    assert said["files"] == ["ok", "src/a.py"]
+    assert said["none"] == ["ok", "Nothing found."]
+    assert said["glob"] == ["ok", "src/a.py"]
+    assert said["ls"] == ["ok", "              src/"]
+    assert said["out"][0] == "error"
+    assert "leads out of the workspace" in said["out"][1]
+    assert said["gone"] == ["error", "There is no file b.py."]
+    assert said["late"] == ["ok", "begins\n[ended by its time-out of 0.5 s]"]
+
+
+async def test_what_a_turn_found_and_left_is_kept_but_for_what_git_ignores(
+    world: World, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    await anyio.run_process(["git", "init", "-q"], cwd=work)
+    (work / ".gitignore").write_text("built/\n*.log\n")
+    (work / "built").mkdir()
+    (work / "built" / "big").write_text("built")
+    (work / "a.log").write_text("log")
+    (work / "a.txt").write_text("before")
+
+    async def run(io: IO, prompt: str) -> object:
+        return await io.tool("bash", command="echo after > a.txt; rm .gitignore; echo more > b.txt")
+
+    await play(world, tmp_path, run)
+    state = await load_state(world, "s-1")
+    drive = Drive(WorldPacks(world, "s-1"), world.tenant)
+    assert await drive.read(state.began[1], "a.txt") == b"before"
+    assert {one.path for one in await drive.list(state.began[1])} == {"a.txt", ".gitignore"}
+    assert await drive.read(state.tree.root, "a.txt") == b"after\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> HostFiles:
+    (tmp_path / "within").mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "within" / "out").symlink_to(tmp_path / "secret")
+    (tmp_path / "within" / "up").symlink_to(tmp_path)
+    return HostFiles(tmp_path / "within")
+
+
+@pytest.mark.parametrize("path", ["../secret", "out", "up/secret", "/etc/passwd", "a/../../secret"])
+async def test_what_leads_out_is_refused(files: HostFiles, path: str) -> None:
+    for ask in (files.read(path), files.write(path, b"x"), files.list(path)):
+        with pytest.raises(PathRefused, match="leads out"):
+            await ask
+
+
+async def test_files_are_written_whole_listed_and_removed(files: HostFiles, tmp_path: Path) -> None:
+    await files.write("a/b.sh", b"one", mode=0o755)
+    await files.write("a/b.sh", b"two")
+    entry = await files.find("a/b.sh")
+    assert entry is not None
+    assert (entry.kind, entry.mode, entry.size) == ("file", 0o755, 3)
+    assert [one.path for one in await files.list("a")] == ["a/b.sh"]
+    link = await files.find("out")
+    assert link is not None
+    assert link.kind == "link"
+    await files.remove("out")
+    assert (tmp_path / "secret").exists()
+    await files.remove("a")
+    assert await files.find("a/b.sh") is None
+    with pytest.raises(FileMissing):
+        await files.read("a/b.sh")
+    with pytest.raises(WorkspaceError, match="Is a directory"):
+        await files.read("")
+
+
+def test_a_directory_that_holds_too_much_is_not_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}").write_text("x" * 10)
+    assert measured(tmp_path) == Extent()
+    monkeypatch.setattr("outlast.workspaces.local.extent.BYTES_LIMIT", 40)
+    assert "checkpoint='off'" in str(measured(tmp_path))
+    monkeypatch.setattr("outlast.workspaces.local.extent.ENTRIES_LIMIT", 4)
+    assert "more than 4 files" in str(measured(tmp_path))
