@@ -48,6 +48,7 @@ from outlast.worlds.postgres import (
     claims,
     erase,
     follow,
+    forks,
     inputs,
     liveness,
     open_postgres,
@@ -252,7 +253,7 @@ async def test_a_server_that_is_not_there_is_said_so_at_once() -> None:
 
 MODULES: dict[str, dict[str, str]] = {
     module.__name__.rpartition(".")[2]: module.SQL
-    for module in (claims, erase, follow, inputs, liveness, poll, reads, store, together, writes)
+    for module in (claims, erase, follow, forks, inputs, liveness, poll, reads, store, together, writes)
 }
 
 
