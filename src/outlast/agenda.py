@@ -1,10 +1,16 @@
-"""Folds what a session has to do by itself: tell somebody outside or another session, queue prompts in their time."""
+"""Folds what a session has to do by itself: tell somebody outside or another session, queue prompts in their time.
+
+And where a fork begins, which leaves such things to its source.
+"""
 
 from typing import TypeAlias
+
+import msgspec
 
 from outlast.records import (
     ErrandDone,
     ErrandDue,
+    Forked,
     NoticeDue,
     NoticeTried,
     PromptRecalled,
@@ -16,7 +22,15 @@ from outlast.state import NoticeState, ScheduleState, SessionState, TurnState
 
 ErrandRecord: TypeAlias = ErrandDue | ErrandDone | PromptRecalled
 AgendaRecord: TypeAlias = (
-    NoticeDue | NoticeTried | Scheduled | ScheduleCame | Unscheduled | ErrandDue | ErrandDone | PromptRecalled
+    NoticeDue
+    | NoticeTried
+    | Scheduled
+    | ScheduleCame
+    | Unscheduled
+    | ErrandDue
+    | ErrandDone
+    | PromptRecalled
+    | Forked
 )
 
 
@@ -36,6 +50,8 @@ def apply_agenda(state: SessionState, record: AgendaRecord) -> str:
             if state.schedules.pop(record.name, None) is None:
                 return _unknown(record.name)
             return ""
+        case Forked():
+            return _forked(state, record)
         case _:
             return _errand(state, record)
 
@@ -57,6 +73,20 @@ def _errand(state: SessionState, record: ErrandRecord) -> str:
             if len(waiting) == len(state.queue):
                 return f"input {record.prompt} does not wait"
             state.queue = waiting
+    return ""
+
+
+def _forked(state: SessionState, record: Forked) -> str:
+    """The past is another's from here on: the place is the fork's own, and nobody waits for it as for its source."""
+    opened = state.opened
+    if opened is None or state.seq != record.at + 1:
+        return f"it is a fork at commit {record.at}"
+    place = (record.workspace, record.cwd) if record.workspace else (opened.workspace, opened.cwd)
+    workspace, cwd = place
+    state.forked = record
+    state.opened = msgspec.structs.replace(
+        opened, folder=record.folder, home="", workspace=workspace, cwd=cwd, parent=None
+    )
     return ""
 
 

@@ -14,6 +14,7 @@ from outlast.codec import canonical, read_input, unsqueeze
 from outlast.engine.inbox import BUSY
 from outlast.engine.load import load_state
 from outlast.errors import SessionBusy, SessionExists, SessionFull, TurnUnknown
+from outlast.forking import ForkDesk
 from outlast.founding import founding_commit, opening_of
 from outlast.ids import check_session_id, new_id
 from outlast.records import (
@@ -29,7 +30,6 @@ from outlast.records import (
 )
 from outlast.records.events import Event
 from outlast.records.kinds import Ruling
-from outlast.scheduling import ScheduleDesk
 from outlast.tool import result_text
 from outlast.watch import events
 from outlast.workspace import Workspace
@@ -54,7 +54,7 @@ class Outcome:
         return result_text(self.value)
 
 
-class Session(ScheduleDesk):
+class Session(ForkDesk):
     """A session of a World. Holding one holds no lease: any number may, anywhere.
 
     Open with `Session.open` (creates or finds) or `Session.find` (only finds).

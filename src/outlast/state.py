@@ -15,6 +15,7 @@ from outlast.records import (
     DocumentEdited,
     ErrandDue,
     FilesKept,
+    Forked,
     Kept,
     NoticeDue,
     Payload,
@@ -54,7 +55,6 @@ class CallState(msgspec.Struct, gc=False):
     """How often it was cut off because the time of its worker was over."""
     spent: Usage = Usage()
     """Billed for it so far, void answers included."""
-
     tries: int = 0
     """Of a tool call: tries that ended without any effect, by the tool's own word."""
 
@@ -287,6 +287,7 @@ class SessionState(msgspec.Struct):
 
     session: str = ""
     opened: SessionOpened | None = None
+    forked: Forked | None = None
     seq: int = 0
     fence: int = 0
     next_call: int = 1

@@ -27,6 +27,7 @@ class Seat:
 
     tenant: str
     session: str
+    """Its id; of a fork, that of the session that its past began as."""
     settings: Mapping[str, Any]
     """As the session recorded them."""
     places: Places

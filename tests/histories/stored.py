@@ -94,6 +94,7 @@ def _state(state: SessionState, history: History) -> dict[str, Any]:
         **_agenda(state, history),
         **({"documents": documents} if documents else {}),
         **({"tree": _tree(state, history)} if state.began else {}),
+        **({"forked": msgspec.to_builtins(state.forked)} if state.forked is not None else {}),
         "opened": msgspec.to_builtins(state.opened),
         "seq": state.seq,
         "fence": state.fence,

@@ -34,6 +34,15 @@ def user_home(environ: Mapping[str, str]) -> Path | None:
     return Path(home) if home else None
 
 
+def known_as(attempt: Attempt) -> str:
+    """Id of the session that its program's name for it comes from: of a fork, the session that its past began as.
+
+    A fork has a home of its own, so that both may be at work on one machine; and what the past wrote stays true of it.
+    """
+    opened = attempt.state.opened
+    return attempt.session if opened is None else opened.session
+
+
 def is_users_directory(attempt: Attempt) -> bool:
     """Whether the session works where a person works too, with the person's own tools and settings."""
     opened = attempt.state.opened

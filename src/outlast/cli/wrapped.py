@@ -152,7 +152,7 @@ class _Wrapping:
         places = places_of(self._setup.settings.data, state)
         return Seat(
             tenant=tenant,
-            session=self._session.id,
+            session=self._session.id if state.opened is None else state.opened.session,
             settings=settings,
             places=places,
             door=door,

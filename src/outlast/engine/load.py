@@ -28,18 +28,19 @@ async def load(world: World, claim: Claim) -> SessionState:
 async def load_state(
     world: World, session: str, snapshot_seq: int = 0, upto: int | None = None
 ) -> SessionState:
-    """The state of a session, without holding it."""
+    """The state of a session, without holding it; after commit `upto`, if that is given."""
     state = SessionState(session=session)
     after = max(0, snapshot_seq - 1)
     state.seq = after
     while upto is None or state.seq < upto:
-        page = await patiently(partial(world.commits, session, state.seq, PAGE))
+        limit = PAGE if upto is None else min(PAGE, upto - state.seq)
+        page = await patiently(partial(world.commits, session, state.seq, limit))
         for commit in page:
             records = records_of(session, commit)
             if commit.header.snapshot and state.opened is None:
                 await _begin(world, state, commit.header.seq, records)
             apply(state, commit.header, records)
-        if len(page) < PAGE:
+        if len(page) < limit:
             break
     return state
 

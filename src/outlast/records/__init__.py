@@ -9,6 +9,7 @@ from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Schedul
 from outlast.records.edits import AnyEdit, Delete, DocumentEdited, EditRejected, Merge, Set
 from outlast.records.errands import ErrandDone, ErrandDue, ErrandKind, PromptRecalled, TurnContinued
 from outlast.records.files import FilesKept, KeptFor
+from outlast.records.forks import Forked
 from outlast.records.inputs import (
     AnyInput,
     Cancel,
@@ -77,6 +78,7 @@ __all__ = [
     "ErrandDue",
     "ErrandKind",
     "FilesKept",
+    "Forked",
     "InputDropped",
     "InputRefused",
     "Kept",

@@ -74,3 +74,4 @@ class Unscheduled(Record, frozen=True, tag="unscheduled"):
 
     name: str
     input: str
+    """Empty: a fork leaves it to its source."""

@@ -50,6 +50,7 @@ class PromptRecalled(Record, frozen=True, tag="prompt_recalled"):
     prompt: str
     """The input that it was."""
     input: str
+    """Empty: a fork leaves it to its source."""
 
 
 class TurnContinued(Record, frozen=True, tag="turn_continued"):

@@ -12,6 +12,7 @@ from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Schedul
 from outlast.records.edits import DocumentEdited, EditRejected
 from outlast.records.errands import ErrandDone, ErrandDue, PromptRecalled, TurnContinued
 from outlast.records.files import FilesKept
+from outlast.records.forks import Forked
 from outlast.records.kinds import (
     AttemptEnded,
     AttemptOpened,
@@ -39,6 +40,7 @@ from outlast.records.union import AnyRecord
 
 EventKind: TypeAlias = Literal[
     "session.opened",
+    "session.forked",
     "turn.opened",
     "attempt.opened",
     "attempt.ended",
@@ -262,6 +264,11 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             return _document(record, cursor, fence)
         case FilesKept():
             return _files(record, cursor, fence)
+        case Forked():
+            facts = {"source": record.source, "at": record.at}
+            return Event(
+                cursor, "session.forked", attempt=fence, name=record.session, facts=facts, at_s=record.at_s
+            )
         case TurnContinued():
             return Event(
                 cursor,

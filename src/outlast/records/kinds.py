@@ -18,6 +18,7 @@ Order in a log, each an invariant that `outlast.fold` checks:
 * `turn_continued` comes while no call of its turn is open, and no later record names a call from before it;
 * `prompt_recalled` names a prompt that waits in the log;
 * `schedule_came` and `unscheduled` name a schedule that stands;
+* `forked` stands in the commit that comes next after the last that the fork shares;
 * `turn_settled` leaves no call open: what still was gets its outcome before it, at the latest in the same commit.
 
 Old logs are read by new code: fields are only added, with a default, and no default ever changes, since it is what a

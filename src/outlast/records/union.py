@@ -6,6 +6,7 @@ from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Schedul
 from outlast.records.edits import DocumentEdited, EditRejected
 from outlast.records.errands import ErrandDone, ErrandDue, PromptRecalled, TurnContinued
 from outlast.records.files import FilesKept
+from outlast.records.forks import Forked
 from outlast.records.kinds import (
     AttemptEnded,
     AttemptOpened,
@@ -61,5 +62,6 @@ AnyRecord: TypeAlias = (
     | ErrandDone
     | PromptRecalled
     | TurnContinued
+    | Forked
     | Snapshot
 )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from outlast.adapter import MAIN, Attempt, Deny, Let, ModelAsk, ToolAsk, ToolResult
+from outlast.adapters.program import known_as
 from outlast.adapters.shapes import as_object
 from outlast.calls import Parked, Send
 from outlast.errors import TurnStopped
@@ -130,7 +131,7 @@ class SeenSteps:
             state for state in attempt.turn.calls.values() if state.intent.kind == "model" and not state.open
         ]
         attempt.calls.delivered([state.intent.call for state in settled])
-        match = digest(attempt.session.encode(), attempt.turn.input.encode(), str(len(settled)).encode())
+        match = digest(known_as(attempt).encode(), attempt.turn.input.encode(), str(len(settled)).encode())
         said = [{"role": "user", "content": attempt.prompt}] if not settled else []
         opening = await attempt.calls.open_model(
             ModelAsk(MAIN, self._model, match, {"durable": "by turn"}, said, unseen=True)

@@ -18,7 +18,7 @@ from outlast.adapters.claude_code.terminal import settings_of
 from outlast.adapters.claude_code.typed import TypedClaudeCode
 from outlast.adapters.claude_code.user import link_user_files
 from outlast.adapters.claude_code.versions import installed
-from outlast.adapters.program import is_users_directory, past_proxies, tools_home
+from outlast.adapters.program import is_users_directory, known_as, past_proxies, tools_home
 from outlast.adopting import Adopted
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -154,4 +154,4 @@ async def carry(
 def _uuid_of(attempt: Attempt) -> str:
     """The session's name in Claude Code: its own where it was adopted."""
     adopted = attempt.settings.get("session")
-    return str(adopted) if adopted else launch.session_uuid(attempt.tenant, attempt.session)
+    return str(adopted) if adopted else launch.session_uuid(attempt.tenant, known_as(attempt))

@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -67,7 +68,7 @@ class SessionFiles:
     async def prepare(self) -> Ready:
         """Bring everything below HOME to where the log is. Every answer that is then in the transcript is delivered."""
         attempt = self._attempt
-        files = dict(await attempt.mirrored())
+        files = await self._mirrored()
         self._counts = {path: len(lines) for path, lines in files.items()}
         lines = files.get(self._path, [])
         begun = attempt.resumed and holds(parse(lines), self.prompt_uuid)
@@ -80,6 +81,21 @@ class SessionFiles:
         if over is None:
             self._write(files)
         return Ready(resume=bool(lines), say_prompt=not begun, over=over)
+
+    async def _mirrored(self) -> dict[str, Sequence[str]]:
+        """The mirrored files, where Claude Code looks for them: a fork may work elsewhere than its past did."""
+        files = {name: lines for name, lines in (await self._attempt.mirrored()).items() if lines}
+        place = f".claude/projects/*/{self._uuid}.jsonl"
+        old = next((name for name in files if fnmatchcase(name, place)), self._path)
+        if self._path in files or old == self._path:
+            return files
+        stem, there = old.removesuffix(".jsonl"), self._path.removesuffix(".jsonl")
+        for name in [name for name in files if name.startswith(stem)]:
+            moved = there + name.removeprefix(stem)
+            files[moved] = files.pop(name)
+            await self._attempt.mirror(moved, 0, files[moved])
+            await self._attempt.mirror(name, 0, [])
+        return files
 
     def go_on(self) -> Path:
         """Leave what is below HOME as it is, and mirror on. Returns where the transcript is."""

@@ -18,7 +18,7 @@ from outlast.adapters.codex.terminal import at_terminal, settings_of, terms_of
 from outlast.adapters.codex.typed import TypedCodex
 from outlast.adapters.codex.user import bring_user_files
 from outlast.adapters.codex.versions import bash, installed
-from outlast.adapters.program import is_users_directory, tools_home
+from outlast.adapters.program import is_users_directory, known_as, tools_home
 from outlast.adapters.shapes import as_object
 from outlast.adopting import Adopted
 from outlast.records.kinds import Policy
@@ -94,7 +94,7 @@ class Codex:
             ModelCallFailed: the provider failed in a way that may pass.
         """
         program = installed(self.program)
-        thread = thread_of(attempt.tenant, attempt.session, attempt.settings)
+        thread = thread_of(attempt.tenant, known_as(attempt), attempt.settings)
         files = SessionFiles(attempt, thread)
         ready = await files.prepare()
         if ready.over is not None:

@@ -18,7 +18,7 @@ from outlast.adapters.opencode.table import table_of
 from outlast.adapters.opencode.terminal import at_terminal, config_of, settings_of
 from outlast.adapters.opencode.typed import TypedOpenCode
 from outlast.adapters.opencode.versions import installed
-from outlast.adapters.program import tools_home
+from outlast.adapters.program import known_as, tools_home
 from outlast.adopting import Adopted
 from outlast.ids import stable_uuid
 from outlast.records.kinds import Policy
@@ -113,7 +113,7 @@ class OpenCode:
             started = launch.Launch(
                 program=program.program,
                 version=program.version,
-                name=stable_uuid("opencode", attempt.tenant, attempt.session),
+                name=stable_uuid("opencode", attempt.tenant, known_as(attempt)),
                 home=attempt.places.home,
                 door=door,
                 password=secrets.token_urlsafe(24),

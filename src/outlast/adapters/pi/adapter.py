@@ -20,7 +20,7 @@ from outlast.adapters.pi.terminal import as_chosen, at_terminal, settings_of
 from outlast.adapters.pi.typed import TypedPi
 from outlast.adapters.pi.user import link_user_files
 from outlast.adapters.pi.versions import installed
-from outlast.adapters.program import is_users_directory, tools_home
+from outlast.adapters.program import is_users_directory, known_as, tools_home
 from outlast.adopting import Adopted
 from outlast.errors import BadSettings
 from outlast.folders import make_private
@@ -146,7 +146,7 @@ class Pi:
 def _name_of(attempt: Attempt) -> str:
     """The session's name in Pi: its own where it was adopted."""
     adopted = attempt.settings.get("session")
-    return str(adopted) if adopted else launch.session_uuid(attempt.tenant, attempt.session)
+    return str(adopted) if adopted else launch.session_uuid(attempt.tenant, known_as(attempt))
 
 
 def _api(settings: Mapping[str, Any]) -> str:
