@@ -65,7 +65,7 @@ async def shop(io: IO, prompt: str) -> object:
 
     if prompt != "all at once":
         return prompt
-    return [await io.uuid(), *await io.gather(paying, asking, waiting), await io.tool(pay, order=2)]
+    return [await io.uuid(), *await io.gather(waiting, asking, paying), await io.tool(pay, order=2)]
 
 
 async def forked() -> History:
@@ -82,10 +82,7 @@ async def forked() -> History:
             await source.send("all at once", id=f"in-{number}")
         await source.signal("other", {"kept": True}, id="sig-1")
         async with desk.working(agent):
-            await BUSY.wait()
-            clock.turn(1.0)
-            while "spawn" not in [one.intent.name for one in (await source.state()).turn.calls.values()]:  # pyright: ignore[reportOptionalMemberAccess]
-                await asyncio.sleep(0.001)
+            await BUSY.wait()  # the others began before it
             fork = await source.fork(id=SESSION)
         clock.turn(1.0)
         await desk.work(agent)

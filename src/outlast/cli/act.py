@@ -144,15 +144,17 @@ def rm(sessions: tuple[str, ...], yes: bool, force: bool, world: str | None, jso
 
 
 async def _opening(world: World, data: Path, session: str) -> SessionOpened | None:
-    """The first record of a session: it tells which directories outlast made for it, and who spawned it."""
+    """How a session was opened: it tells which directories outlast made for it, and who spawned it."""
     for commit in await world.commits(session, 0, 1):
         try:
-            records = records_of(session, commit)
+            records_of(session, commit)
+            return (
+                await (await Session.find(world, session)).state()
+            ).opened  # of a fork, with what is its own
         except (LogBroken, FormatTooNew) as error:
             told = f"Whatever was made for {session} in {data / HOMES} and {data / WORKSPACES} stays"
             click.echo(f"outlast: {told}, since its log does not tell: {error}", err=True)
             return None
-        return next((one for one in records if isinstance(one, SessionOpened)), None)
     return None
 
 

@@ -230,6 +230,9 @@ class Printer:
                 return Text(f"turn {event.turn} {event.status}: {short(evidence, 400)}", "yellow")
             case "turn.continued":
                 return Text(f"turn {event.turn} begins again with {_quoted(event)}", "bright_black")
+            case "session.forked":
+                source, at = event.facts.get("source"), event.facts.get("at")
+                return Text(f"a fork of {short(str(source), 128)} at commit {at} begins here", "bold")
             case "turn.released":
                 return Text(f"turn {event.turn} goes on", "bold")
             case "turn.settled":

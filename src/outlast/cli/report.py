@@ -76,6 +76,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "cwd": "" if opened is None else opened.cwd,
         "home": "" if opened is None else opened.home,
         "parent": None if opened is None else opened.parent,
+        "forked": None if state.forked is None else {"source": state.forked.source, "at": state.forked.at},
         "settings": {} if opened is None else opened.settings,
         "usage": state.usage,
         "turns": report.turns,
@@ -107,6 +108,8 @@ def report_text(report: Report) -> str:
     if state.opened is not None and state.opened.parent is not None:
         parent = state.opened.parent
         lines.append(f"  spawned by call {parent.call} of {parent.session}")
+    if state.forked is not None:
+        lines.append(f"  a fork of {state.forked.source} at commit {state.forked.at}")
     if report.row.waits and (head.worker is not None or head.waiting_inputs or not report.awaits):
         lines.append(f"  {report.row.waits}")
     word = "open" if state.turn is None else state.turn.word

@@ -129,7 +129,7 @@ async def until_idle(session: Session, after: Cursor) -> AsyncGenerator[Event]:
         async for event in events:
             yield event
             seen = Cursor.parse(event.cursor)
-            if may_end(event) and await _is_over(session, seen):
+            if (may_end(event) or event.kind == "session.forked") and await _is_over(session, seen):
                 return
 
 
