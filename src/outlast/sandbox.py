@@ -14,20 +14,22 @@ Invariants:
    `Limits.output_bytes`), until the job is dropped: a worker that comes later reads on from any offset.
 3. **Fences hold.** `attach` says its fence; from then on the box refuses whoever has an older one, and has killed every
    job that was begun as `tied` under an older one. A job that is not tied goes on, and belongs to who has the newest
-   fence.
+   fence. A box with `idle_s == 0` is its holder's alone: a newer fence ends it and makes another.
 4. **A tied job dies** at the latest when its worker's deadline passes (`Box.beat`), even if nobody comes.
 5. **A box ends** when it was destroyed, or after `Spec.idle_s` without a beat; with `idle_s == 0` when the attempt that
    holds it ends in any way. Nothing of it is left then: no process, no mount, no socket.
 6. Inside, nothing reaches the host's files, processes or network but what the `Spec` names.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from anyio.abc import ByteStream
+
+from outlast.drive import Entry
 
 Ability: TypeAlias = Literal[
     "mounts", "outlives", "limits", "network", "ports", "snapshot", "fork", "pause", "isolates"
@@ -172,15 +174,39 @@ class Box(Protocol):
         """Tied jobs may live for so long from now, and the box for `idle_s` beyond."""
         ...
 
-    async def read(self, path: str) -> bytes: ...
+    async def read(self, path: str) -> bytes:
+        """A whole file. Paths, here and below: as processes in the box see them, relative ones from `Spec.cwd`.
 
-    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None: ...
+        Raises:
+            FileMissing
+            BoxError: it is no file, or cannot be read.
+        """
+        ...
 
-    async def remove(self, path: str) -> None: ...
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """Whole or not at all; parents are made. Raises `BoxError`."""
+        ...
+
+    async def stat(self, path: str) -> Entry | None:
+        """What is at `path`, links not followed; None: nothing."""
+        ...
+
+    async def list(self, path: str) -> Sequence[Entry]:
+        """What is directly in a directory, by name; each with its path below the one asked for.
+
+        Raises:
+            FileMissing
+            BoxError: it is no directory, or cannot be read.
+        """
+        ...
+
+    async def remove(self, path: str) -> None:
+        """A file, a link, or a directory with all that is in it. Raises `FileMissing`, `BoxError`."""
+        ...
 
 
 class SandboxProvider(Protocol):
-    """Makes boxes. Found by entry points of the group `outlast.sandboxes`."""
+    """Makes boxes."""
 
     @property
     def name(self) -> str: ...
@@ -216,3 +242,7 @@ class SandboxProvider(Protocol):
     async def destroy(self, ref: Ref) -> None:
         """End it at once. Nothing happens where it has ended."""
         ...
+
+
+OpenProvider: TypeAlias = Callable[[Path], SandboxProvider]
+"""What an entry point of the group `outlast.sandboxes` names: a provider, over the directory of what a worker keeps."""

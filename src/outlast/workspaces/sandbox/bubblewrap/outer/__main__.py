@@ -1,0 +1,25 @@
+"""Starts the keeper by the path of its directory, without anything else of outlast and without `site`."""
+
+# ruff: noqa: PTH100, PTH120
+# pathlib would double the start-up time.
+
+import importlib
+import os
+import sys
+
+
+def main() -> int:
+    """Returns the exit status."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for name in ("outer", "bubblewrap", "sandbox", "workspaces", "outlast"):
+        path = ["outlast", "workspaces", "sandbox", "bubblewrap", "outer"]
+        package = type(sys)(".".join(path[: path.index(name) + 1]))
+        package.__path__ = [here]
+        sys.modules[package.__name__] = package
+        here = os.path.dirname(here)
+    keeping = importlib.import_module("outlast.workspaces.sandbox.bubblewrap.outer.keeping")
+    return int(keeping.main())
+
+
+if __name__ == "__main__":
+    os._exit(main())

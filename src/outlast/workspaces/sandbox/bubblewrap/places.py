@@ -1,0 +1,209 @@
+"""Where the boxes of a worker's machine are, who may make one, and how the end of one is proved.
+
+Below `<data>/boxes`, each session's name has
+
+* `<name>.lock`: held while a box of it is made, ended or swept. It holds the highest fence that ever attached.
+* `<name>/`: of the box that stands. `lock` in it is held by the box's parent (`outer.keeping`) until nothing of it
+  lives; `supervisor` and `end` are sockets; `box.json` says what it is.
+
+Invariants: whoever makes or removes `<name>/` holds `<name>.lock`; a box whose `lock` is held stands; one whose lock is
+free has ended if the lock says so, and otherwise when its first process, which the lock names, has.
+"""
+
+import fcntl
+import os
+import re
+import select
+import shutil
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal
+
+import anyio
+import msgspec
+
+from outlast.errors import BadInput, BoxError
+from outlast.folders import make_private
+from outlast.workspaces.sandbox.bubblewrap.outer import keeping
+
+BOXES: Final = "boxes"
+_NAME: Final = re.compile(r"[a-z0-9][A-Za-z0-9._-]{0,199}")
+_LOOK_S: Final = 0.005
+_ENDING_S: Final = 20.0
+
+
+class Card(msgspec.Struct, frozen=True):
+    """What stands in `box.json`."""
+
+    name: str
+    labels: Mapping[str, str]
+    life: str
+    digest: str
+    """Of what cannot be changed while it stands: mounts, limits."""
+    born_s: float
+    idle_s: float
+
+
+class _LockRecord(msgspec.Struct, frozen=True):
+    pid: int = 0
+    first: int = 0
+    start: int = 0
+    dead: bool = False
+
+
+class Place:
+    """The directory of one name's boxes."""
+
+    def __init__(self, data: Path, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise BadInput(
+                detail=f"{name!r} is no name for a sandbox: use letters, digits, '.', '_' and '-'."
+            )
+        self.name = name
+        self.path = data.absolute() / BOXES / name
+        self._guard = self.path.with_name(f"{name}.lock")
+
+    @property
+    def card(self) -> Card | None:
+        """Of the box that was made here last."""
+        try:
+            return msgspec.json.decode((self.path / "box.json").read_bytes(), type=Card)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def write_card(self, card: Card) -> None:
+        (self.path / "box.json").write_bytes(msgspec.json.encode(card))
+
+    def said(self) -> str:
+        """What bubblewrap said, in one line."""
+        try:
+            return " ".join((self.path / keeping.LOG).read_text("utf-8", "replace").split())[:2_000]
+        except OSError:
+            return ""
+
+    def state(self) -> Literal["running", "ending", "ended"]:
+        """Whether a box stands here; `ending`: its parent was killed, and something of it may live a moment longer."""
+        try:
+            fd = os.open(self.path / keeping.LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return "ended"
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            record = msgspec.json.decode(os.read(fd, 4096) or b"{}", type=_LockRecord)
+        except OSError:
+            return "running"
+        except msgspec.DecodeError:
+            return "ended"
+        finally:
+            os.close(fd)
+        return "ended" if record.dead or not _lives(record) else "ending"
+
+    async def end(self) -> None:
+        """End the box that stands here. When this returns nothing of it lives.
+
+        Raises:
+            BoxError: it does not die.
+        """
+        with anyio.move_on_after(_ENDING_S, shield=True):
+            while (state := self.state()) != "ended":
+                if state == "running":
+                    with suppress(OSError):
+                        async with await connect_unix(self.path, keeping.END):
+                            pass
+                else:
+                    _kill(self.path / keeping.LOCK)
+                await anyio.sleep(_LOOK_S)
+            return
+        raise BoxError(box=self.name, reason="it does not die: a process of it hangs in the kernel.")
+
+    def clear(self) -> None:
+        """Remove what an ended box left. Under `guarded`."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def make(self) -> None:
+        """Make the directory anew. Under `guarded`."""
+        self.clear()
+        make_private(self.path)
+
+    async def guard(self) -> "Guard":
+        """Wait for the right to make and end boxes here. Release it."""
+        make_private(self._guard.parent)
+        while (guard := self.guard_now()) is None:  # noqa: ASYNC110 - another process has it
+            await anyio.sleep(_LOOK_S)
+        return guard
+
+    def guard_now(self) -> "Guard | None":
+        """The right to make and end boxes here, if nobody has it."""
+        fd = os.open(self._guard, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            return None
+        return Guard(fd)
+
+
+class Guard:
+    """The right to make and end the boxes of one name; it remembers their highest fence."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    @property
+    def fence(self) -> int:
+        text = os.pread(self._fd, 64, 0).strip()
+        return int(text) if text.isdigit() else 0
+
+    def raise_fence(self, fence: int) -> None:
+        os.pwrite(self._fd, f"{fence:>20}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Once or more often."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def places(data: Path) -> Iterator[Place]:
+    """Those of all names that had a box."""
+    directory = data.absolute() / BOXES
+    for path in sorted(directory.iterdir()) if directory.is_dir() else []:
+        if path.is_dir() and _NAME.fullmatch(path.name):
+            yield Place(data, path.name)
+
+
+async def connect_unix(directory: Path, name: str) -> anyio.abc.SocketStream:
+    """A stream to a socket in a directory, however long its path. Raises OSError."""
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return await anyio.connect_unix(f"/proc/self/fd/{fd}/{name}")
+    finally:
+        os.close(fd)
+
+
+def _lives(record: _LockRecord) -> bool:
+    """The first process of the box is there: its pid, begun when it was."""
+    try:
+        stat = Path(f"/proc/{record.first}/stat").read_bytes()
+    except OSError:
+        return False
+    return int(stat.rpartition(b")")[2].split()[19]) == record.start
+
+
+def _kill(lock: Path) -> None:
+    """Kill the first process of the box that a lock names: the kernel ends all others before it is gone."""
+    try:
+        record = msgspec.json.decode(lock.read_bytes(), type=_LockRecord)
+        pidfd = os.pidfd_open(record.first)
+    except (OSError, msgspec.DecodeError):
+        return
+    try:
+        if _lives(record):  # asked after opening: the descriptor means no later process of that number
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            select.select([pidfd], [], [], 1.0)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(pidfd)
