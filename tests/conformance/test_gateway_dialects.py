@@ -274,6 +274,20 @@ async def test_an_error_is_no_answer_and_is_passed_on_as_it_is(wire: Wire, statu
 
 
 @every
+@pytest.mark.parametrize("wait", ["30", "Wed, 21 Oct 2026 07:28:30 GMT"])
+async def test_a_wait_that_the_provider_asks_for_is_kept_in_whatever_form_it_says_so(
+    wire: Wire, wait: str
+) -> None:
+    headers = {"retry-after": wait, "date": "Wed, 21 Oct 2026 07:28:00 GMT"}
+    failed = Reply([wire.dialect.error(429, "No.")], kind="application/json", status=429, headers=headers)
+    async with on_stage(wire, RawProvider(failed)) as on:
+        await on.ask(hello(wire))
+        (call,) = on.attempt.calls.models
+        assert on.attempt.calls.retry_after_s == 30
+        assert call.answer is None
+
+
+@every
 @pytest.mark.parametrize("garbage", ["json", "sse", "html", "empty", "truncated"])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_nonsense_is_no_answer_and_an_error_that_may_be_tried_again(

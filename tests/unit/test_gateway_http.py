@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import pytest
 
+from outlast.codec import zstd
 from outlast.gateway import ApiKey, Limits
 from outlast.gateway.readings import is_reading
 from tests.gateway.messages import end, read, request, says, stream, user
@@ -149,11 +150,15 @@ async def test_a_request_in_another_dialect_is_told_which_one_is_spoken() -> Non
 # bodies
 
 
-@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZIP"])
+PACKERS = {"gzip": gzip.compress, "zstd": zstd.compress}
+
+
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZIP", "zstd"])
 async def test_a_compressed_request_is_unpacked_before_it_is_read_and_sent(coding: str) -> None:
     said = provider()
+    packed = PACKERS[coding.lower().removeprefix("x-")](BODY)
     async with stage(said) as on:
-        response = await on.ask(gzip.compress(BODY), **{"content-encoding": coding})
+        response = await on.ask(packed, **{"content-encoding": coding})
         assert read(response.content)["content"] == [{"type": "text", "text": "done"}]
     (sent,) = said.requests
     assert sent.body == BODY
@@ -164,6 +169,9 @@ async def test_a_compressed_request_is_unpacked_before_it_is_read_and_sent(codin
     ("coding", "body"),
     [
         ("zstd", b"\x28\xb5\x2f\xfd"),
+        ("zstd", BODY),
+        ("zstd", zstd.compress(BODY)[:-4]),
+        ("zstd", zstd.compress(BODY) + b"more"),
         ("br", b"x"),
         ("gzip, gzip", gzip.compress(gzip.compress(BODY))),
         ("gzip", BODY),
@@ -180,14 +188,15 @@ async def test_what_cannot_be_unpacked_is_refused_with_the_reason(
     async with stage(said, path=path) as on:
         response = await on.ask(body, **{"content-encoding": coding})
     assert response.status_code == 415
-    assert "send it as it is, or as gzip" in response.json()["error"]["message"]
+    assert "send it as it is, or as gzip or zstd" in response.json()["error"]["message"]
     assert not said.requests
 
 
-async def test_a_small_body_that_unpacks_into_a_large_one_is_too_large() -> None:
+@pytest.mark.parametrize("coding", PACKERS)
+async def test_a_small_body_that_unpacks_into_a_large_one_is_too_large(coding: str) -> None:
     async with stage(provider(), limits=Limits(request_bytes=100_000)) as on:
-        bomb = gzip.compress(b" " * 200_000)
-        assert (await on.ask(bomb, **{"content-encoding": "gzip"})).status_code == 413
+        bomb = PACKERS[coding](b" " * 200_000)
+        assert (await on.ask(bomb, **{"content-encoding": coding})).status_code == 413
 
 
 async def test_a_hook_that_cannot_be_unpacked_is_a_refusal() -> None:

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +23,6 @@ from outlast.models import anthropic_body, openai_body
 from outlast.models.anthropic_answer import AnthropicReader
 from outlast.models.openai_answer import OpenAIReader
 from outlast.models.reading import Nonsense, merged
-from outlast.models.wire import retry_after_s
 from outlast.output import output_of
 
 PNG = b"\x89PNG\r\n\x1a\n..."
@@ -300,26 +298,6 @@ def test_images_in_the_results_of_tools_reach_both() -> None:
     first, second, shown, asked = openai_body.body_of(request, max_tokens=0, most="")["messages"]
     assert (first["content"], second["content"] != "", asked["content"]) == ("seen", True, "well?")
     assert [part["type"] for part in shown["content"]] == ["text", "image_url", "text", "image_url"]
-
-
-@pytest.mark.parametrize(
-    ("headers", "wait_s"),
-    [
-        ({}, 0),
-        ({"retry-after": "7"}, 7),
-        ({"retry-after": "0.5"}, 0.5),
-        ({"retry-after-ms": "1500", "retry-after": "1"}, 1.5),
-        ({"retry-after": "-3"}, 0),
-        ({"retry-after": "soon"}, 0),
-        ({"retry-after": "nan"}, 0),
-        ({"retry-after": "inf"}, 0),
-        ({"retry-after": "1e9"}, 86400),
-        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", "date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 30),
-        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT"}, 0),
-    ],
-)
-def test_a_wait_is_read_in_every_form_that_it_comes_in(headers: dict[str, str], wait_s: float) -> None:
-    assert retry_after_s(headers) == wait_s
 
 
 def test_a_patch_is_merged_as_its_rfc_says() -> None:

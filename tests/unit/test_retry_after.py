@@ -10,6 +10,7 @@ from outlast.adapters.python import IO, Loop
 from outlast.clock import ManualClock
 from outlast.errors import ModelCallFailed
 from outlast.model import Answer, Request, Show, quiet, user
+from outlast.retry_after import retry_after_s
 from outlast.session import Session
 from outlast.tool import ToolIO, tool
 from outlast.world import World
@@ -99,3 +100,30 @@ async def test_who_takes_over_from_a_worker_whose_time_was_over_keeps_the_pause_
     await Desk(world, clock, name="worker-2").work(agent)
     first_s, second_s = (await session.result(1)).value
     assert second_s - first_s == HOUR_S
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({}, 0),
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "1"}, 1.5),
+        ({"retry-after": "-3"}, 0),
+        ({"retry-after": "soon"}, 0),
+        ({"retry-after": "nan"}, 0),
+        ({"retry-after": "inf"}, 0),
+        ({"retry-after": "1e9"}, 86400),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", "date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 30),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", "date": "Wed, 21 Oct 2026 07:28:00 -0000"}, 30),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT"}, 0),
+        ({"retry-after": "Thu, 21 Oct 2027 07:28:30 GMT", "date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 86400),
+        ({"retry-after": "Wed, 21 Oct 2026 07:27:30 GMT", "date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 0),
+    ],
+)
+def test_a_wait_is_read_in_every_form_that_it_comes_in(headers: dict[str, str], wait_s: float) -> None:
+    assert retry_after_s(headers) == wait_s
+
+
+def test_a_date_is_taken_by_our_own_clock_where_the_response_does_not_say_when_it_was_made() -> None:
+    assert retry_after_s({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now_s=18.0) == 42

@@ -23,11 +23,11 @@ from outlast.gateway.target import Heard as Response
 from outlast.gateway.wire import JSON, Header
 from outlast.logs import logger
 from outlast.records import Usage
+from outlast.retry_after import retry_after_s
 
 POLICY: Final = "model"
 _ERROR_BYTES: Final = 1024 * 1024
 _TAIL_S: Final = 0.2
-_RETRY_AFTER_MOST_S: Final = 24 * 3600.0
 
 log = logger("outlast.gateway")
 
@@ -162,7 +162,8 @@ class Exchange:
         if not body:
             body, headers = self._dialect.error(response.status, "The provider gave no reason."), JSON
         instead = Whole(response.status, body, headers)
-        return _CameToNothing(f"HTTP {response.status}", instead, _retry_after_s(response))
+        wait_s = retry_after_s(response.given, self._clock.now())
+        return _CameToNothing(f"HTTP {response.status}", instead, wait_s)
 
     # an answer at once
 
@@ -267,12 +268,6 @@ class Exchange:
 
     def _error(self, status: int, message: str) -> Whole:
         return error(self._dialect, status, message)
-
-
-def _retry_after_s(response: Response) -> float:
-    """The wait that the provider asks for, in whole seconds (RFC 9110, section 10.2.3); dates are not used by any."""
-    text = response.retry_after
-    return min(float(text), _RETRY_AFTER_MOST_S) if text.isascii() and text.isdigit() else 0.0
 
 
 async def _limited(response: Response, limit: int) -> bytes:

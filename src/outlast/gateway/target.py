@@ -107,8 +107,9 @@ class Heard:
         return self._response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
-    def retry_after(self) -> str:
-        return self._response.headers.get("retry-after", "")
+    def given(self) -> Mapping[str, str]:
+        """Its own headers, found by their names in whatever case."""
+        return self._response.headers
 
     @property
     def headers(self) -> tuple[Header, ...]:

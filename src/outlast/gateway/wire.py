@@ -13,11 +13,14 @@ import anyio
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from outlast.codec import zstd
 from outlast.serving import TRANSPORT, hang_up, until_gone
 
 JSON: Final = (("content-type", "application/json"),)
 LAST: Final = (("connection", "close"), *JSON)
 """Of an answer behind which the connection is closed."""
+_WINDOW: Final = {int(zstd.DecompressionParameter.window_log_max): 23}
+"""What a body may make us keep of itself while it is unpacked: 8 MB, which every sender stays below (RFC 9659)."""
 _TAKEN_AT_MOST: Final = 1024 * 1024 * 1024
 STREAM: Final = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
 
@@ -53,7 +56,7 @@ class Packed(BodyRefused):
 
     def __init__(self, coding: str) -> None:
         super().__init__(
-            f"A body compressed as {coding[:40]!r} is not read here: send it as it is, or as gzip."
+            f"A body compressed as {coding[:40]!r} is not read here: send it as it is, or as gzip or zstd."
         )
 
 
@@ -113,7 +116,7 @@ class Http:
 
         Raises:
             BodyTooLarge: it is over `limit` bytes, also when unpacked.
-            Packed: it is compressed, and not as gzip.
+            Packed: it is compressed, and neither as gzip nor as zstd.
             ClientGone: it did not come whole within `within_s`.
         """
         if int(self.headers.get("content-length") or 0) > limit:
@@ -205,16 +208,19 @@ class Http:
 
 
 def _unpacked(body: bytes, coding: str, limit: int) -> bytes:
-    """A body as its sender meant it (RFC 9110, section 8.4.1)."""
+    """A body as its sender meant it (RFC 9110, section 8.4.1; RFC 9659); no more than `limit` is ever unpacked."""
     coding = coding.strip().lower()
     if coding in {"", "identity"}:
         return body
-    if coding not in {"gzip", "x-gzip"}:
+    if coding not in {"gzip", "x-gzip", "zstd"}:
         raise Packed(coding)
-    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
+        if coding == "zstd":
+            unpacker = zstd.ZstdDecompressor(options=_WINDOW)
+        else:
+            unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         plain = unpacker.decompress(body, limit + 1)
-    except zlib.error:
+    except (zlib.error, zstd.ZstdError):
         raise Packed(coding) from None
     if len(plain) > limit:
         raise BodyTooLarge(limit, came=True)

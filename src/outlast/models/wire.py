@@ -1,11 +1,9 @@
 """What clients of all providers share: connections, deadlines, and what is made of their failures."""
 
-import math
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, NoReturn
 
 import anyio
@@ -15,6 +13,7 @@ from outlast.calls import is_passing
 from outlast.errors import ModelCallFailed, ModelCallRejected, ModelError, PromptTooLong
 from outlast.model import Show
 from outlast.models.reading import Nonsense, Reader
+from outlast.retry_after import retry_after_s
 
 EVENT_STREAM: Final = "text/event-stream"
 JSON: Final = {"content-type": "application/json"}
@@ -22,7 +21,6 @@ _NOTHING: Final = "with nothing"
 _HALF: Final = "with half an answer"
 _NONSENSE: Final = "with nonsense"
 _NEAR: Final = ("127.0.0.1", "localhost", "[::1]")
-_RETRY_AFTER_MOST_S: Final = 24 * 3600.0
 _REASON_MOST: Final = 2_000
 _CLOSE_S: Final = 1.0
 
@@ -136,18 +134,6 @@ def declined(
     return error
 
 
-def retry_after_s(headers: Mapping[str, str]) -> float:
-    """The wait that a response asks for: seconds, a date (RFC 9110, section 10.2.3), or OpenAI's milliseconds."""
-    text = headers.get("retry-after", "")
-    waits = [_number(headers.get("retry-after-ms", "")) / 1000, _number(text)]
-    try:
-        began = parsedate_to_datetime(headers.get("date", ""))
-        waits.append((parsedate_to_datetime(text) - began).total_seconds())
-    except (ValueError, TypeError):
-        pass  # there is no date
-    return min(max(0.0, *waits), _RETRY_AFTER_MOST_S)
-
-
 def without(secret: str | None, text: str) -> str:
     """`text` without a key that the provider may quote."""
     return text.replace(secret, "…") if secret else text
@@ -155,14 +141,6 @@ def without(secret: str | None, text: str) -> str:
 
 def _so_far(reader: Reader) -> str:
     return _HALF if reader.began else _NOTHING
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        return 0.0
-    return value if math.isfinite(value) else 0.0
 
 
 def _nonsense(reason: str) -> NoReturn:

@@ -2,10 +2,11 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from outlast.calls import is_passing
 from outlast.errors import ModelCallFailed, ModelCallRejected
+from outlast.retry_after import retry_after_s
 
 _LOST: Final = {
     "APIConnectionError",
@@ -35,7 +36,7 @@ def told() -> Generator[None]:
         if not is_passing(status):
             raise ModelCallRejected(status=status, reason=_text(error)) from error
         failed = ModelCallFailed(status=status, reason=_text(error))
-        failed.retry_after_s = _retry_after_s(error)
+        failed.retry_after_s = retry_after_s(_headers(error))
         raise failed from error
 
 
@@ -48,12 +49,8 @@ def _names(error: Exception) -> set[str]:
     return {kind.__name__ for kind in type(error).__mro__}
 
 
-def _retry_after_s(error: Exception) -> float:
-    headers: Mapping[str, Any] = getattr(getattr(error, "response", None), "headers", None) or {}
-    try:
-        return max(0.0, min(float(headers.get("retry-after", 0)), 86_400.0))
-    except (TypeError, ValueError):
-        return 0.0
+def _headers(error: Exception) -> Mapping[str, str]:
+    return getattr(getattr(error, "response", None), "headers", None) or {}
 
 
 def _text(error: Exception) -> str:

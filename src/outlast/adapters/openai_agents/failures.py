@@ -9,6 +9,7 @@ from openai import APIError, APIStatusError
 
 from outlast.calls import is_passing
 from outlast.errors import ModelCallFailed, ModelCallRejected, PromptTooLong
+from outlast.retry_after import retry_after_s
 
 CLIENTS: Final = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 """Packages whose errors mean that the connection broke."""
@@ -38,7 +39,7 @@ def told_apart(model: str) -> Generator[None]:
 def _tell(error: APIStatusError, model: str) -> None:
     if is_passing(error.status_code):
         failed = ModelCallFailed(status=error.status_code, reason=_text(error))
-        failed.retry_after_s = _seconds(error.response.headers.get("retry-after", ""))
+        failed.retry_after_s = retry_after_s(error.response.headers)
         raise failed from error
     if error.code == _TOO_LONG:
         raise PromptTooLong(model=model, status=error.status_code, reason=_text(error)) from error
@@ -47,10 +48,3 @@ def _tell(error: APIStatusError, model: str) -> None:
 
 def _text(error: BaseException) -> str:
     return str(error)[:2_000]
-
-
-def _seconds(text: str) -> float:
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        return 0.0

@@ -15,6 +15,7 @@ from pydantic_ai.exceptions import (
 
 from outlast.calls import is_passing
 from outlast.errors import ModelCallFailed, ModelCallRejected, PromptTooLong
+from outlast.retry_after import retry_after_s
 
 CLIENTS = ("anthropic", "openai", "httpx", "httpx2", "httpcore", "httpcore2")
 """Packages whose errors mean that the connection broke, where pydantic-ai passes them on."""
@@ -58,7 +59,7 @@ def _of_status(error: ModelHTTPError) -> NoReturn:
     if not is_passing(error.status_code):
         raise ModelCallRejected(status=error.status_code, reason=_text(error)) from error
     failed = ModelCallFailed(status=error.status_code, reason=_text(error))
-    failed.retry_after_s = _seconds((error.headers or {}).get("retry-after", ""))
+    failed.retry_after_s = retry_after_s(error.headers or {})
     raise failed from error
 
 
@@ -75,10 +76,3 @@ def _status(error: BaseException) -> int:
 
 def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:2_000]
-
-
-def _seconds(text: str) -> float:
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        return 0.0
