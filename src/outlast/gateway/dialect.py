@@ -17,9 +17,10 @@ class NotARequest(Exception):
     """A body that is no request of the dialect."""
 
 
-Flow: TypeAlias = Literal["pass", "calm", "hold", "end", "error"]
-"""What to do with a frame: let it through · let it through at any time, it says nothing · hold it and all that follows
-until the answer is in the log · the same, and the answer is whole · let it through, the answer has failed."""
+Flow: TypeAlias = Literal["pass", "calm", "ours", "hold", "end", "error"]
+"""What to do with a frame: let it through · let it through at any time, it says nothing · keep it, the harness has not
+asked for it · hold it and all that follows until the answer is in the log · the same, and the answer is whole · let it
+through, the answer has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,12 @@ class Dialect(Protocol):
 
     def understand(self, request: Mapping[str, Any]) -> Understood: ...
 
-    def reader(self, model: str) -> AnswerReader:
-        """A reader of the answer to a request for `model`."""
+    def counted(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The request in such a form that its answer tells what it has used; itself where it does so already."""
+        ...
+
+    def reader(self, model: str, *, counted: bool = False) -> AnswerReader:
+        """A reader of the answer to a request for `model`; `counted`: that of `counted` was sent instead."""
         ...
 
     def whole(self, body: bytes) -> Mapping[str, Any]:

@@ -11,14 +11,14 @@ from outlast.adapter import MAIN, is_passing
 from outlast.clock import Clock
 from outlast.errors import AttemptLost, ModelCallFailed, TurnStopped
 from outlast.gate import Point
-from outlast.gateway.dialect import Dialect, Heard
+from outlast.gateway.dialect import AnswerReader, Dialect, Heard
 from outlast.gateway.doors import OpenDoor
 from outlast.gateway.feed import Feed, Whole
 from outlast.gateway.limits import Limits
 from outlast.gateway.line import Line
 from outlast.gateway.refusals import error, redirected, refused
 from outlast.gateway.sse import Cutter, Frame, Malformed
-from outlast.gateway.target import Asked, Asker, NoCredential, NotOffered, Upstream
+from outlast.gateway.target import Asked, Asker, NoCredential, NotOffered, Target, Upstream
 from outlast.gateway.target import Heard as Response
 from outlast.gateway.wire import JSON, Header
 from outlast.logs import logger
@@ -28,6 +28,9 @@ from outlast.retry_after import retry_after_s
 POLICY: Final = "model"
 _ERROR_BYTES: Final = 1024 * 1024
 _TAIL_S: Final = 0.2
+_UNKNOWN_WISH: Final = (400, 422)
+_WISH: Final = b"stream_options"
+"""What a server names that refuses to tell what a stream has used."""
 
 log = logger("outlast.gateway")
 
@@ -43,6 +46,8 @@ class Outgoing:
     body: bytes
     model: str
     stream: bool
+    counted: bytes | None = None
+    """Its body in such a form that the answer tells what it has used, where `body` does not ask for that."""
     lane: str = MAIN
     """Where it belongs: `main`, a sub-agent, something beside the conversation."""
 
@@ -55,6 +60,10 @@ class _CameToNothing(Exception):
         self.reason = reason
         self.instead = instead
         self.retry_after_s = retry_after_s
+
+
+class _NotCounted(Exception):
+    """The provider does not know how to tell what an answer has used."""
 
 
 class Exchange:
@@ -129,26 +138,40 @@ class Exchange:
 
     async def _ask(self, request: Outgoing, upstream: Upstream) -> Mapping[str, Any]:
         attempt = self._door.attempt
-        asked = Asked("POST", request.target, request.headers, request.body)
         try:
             target = await upstream.target(Asker(self._dialect.name, attempt.tenant, attempt.session))
-            async with self._line.ask(target, asked) as response:
-                return await self._answered(request, response)
+            if request.counted is not None and target.base_url not in self._line.uncounted:
+                try:
+                    return await self._ask_at(target, request, request.counted)
+                except _NotCounted:
+                    self._line.uncounted.add(target.base_url)
+            return await self._ask_at(target, request)
         except NoCredential as missing:
             raise _CameToNothing("no credential", refused(self._dialect, str(missing))) from None
         except NotOffered as nothing:
             raise _CameToNothing("not offered", refused(self._dialect, str(nothing))) from None
 
-    async def _answered(self, request: Outgoing, response: Response) -> Mapping[str, Any]:
+    async def _ask_at(
+        self, target: Target, request: Outgoing, counted: bytes | None = None
+    ) -> Mapping[str, Any]:
+        asked = Asked("POST", request.target, request.headers, counted or request.body)
+        async with self._line.ask(target, asked) as response:
+            return await self._answered(request, response, counted=counted is not None)
+
+    async def _answered(self, request: Outgoing, response: Response, *, counted: bool) -> Mapping[str, Any]:
         if not response.is_success:
-            raise await self._declined(response)
+            declined = await self._declined(response)
+            # Nothing was made of it: a server of another age knows no such wish, and the harness had not made it.
+            if counted and response.status in _UNKNOWN_WISH and _WISH in declined.instead.body:
+                raise _NotCounted
+            raise declined
         await self._cross(Point.IN_EFFECT)
         kind = response.kind
         if kind != ("text/event-stream" if request.stream else "application/json"):
             reason = f"it is {kind or 'of no kind'}, not what was asked for"
             raise Malformed(reason)
         if request.stream:
-            return await self._listen(response, request.model)
+            return await self._listen(response, self._dialect.reader(request.model, counted=counted))
         return await self._read(response)
 
     async def _declined(self, response: Response) -> _CameToNothing:
@@ -176,8 +199,8 @@ class Exchange:
 
     # an answer as a stream
 
-    async def _listen(self, response: Response, model: str) -> Mapping[str, Any]:
-        reader, cutter = self._dialect.reader(model), Cutter(self._limits.answer_bytes)
+    async def _listen(self, response: Response, reader: AnswerReader) -> Mapping[str, Any]:
+        cutter = Cutter(self._limits.answer_bytes)
         self.feed.headers = response.headers
         chunks = response.chunks()
         size = 0
@@ -202,6 +225,8 @@ class Exchange:
         match heard.flow:
             case "pass" | "calm":
                 self._tell(frame.raw)
+            case "ours":
+                pass
             case "hold" | "end":
                 self.feed.hold()
                 self._held.append(frame.raw)
@@ -229,7 +254,7 @@ class Exchange:
     # how it ends
 
     async def _settle(self, answer: Mapping[str, Any], model: str) -> None:
-        usage = self._dialect.usage(answer, model)
+        usage = self._dialect.usage(answer, model) or self._usage
         await self._cross(Point.AFTER_EFFECT)
         await self._calls.settle_model(self._call, answer, self._dialect.asks(answer), usage)
         await self._calls.begin_unasked(self._call)

@@ -77,11 +77,13 @@ class Journal:
         if lane == MAIN:
             _carry_steers(door, understood)
         same = mended is request or mended == request
+        counted = door.dialect.counted(mended)
         outgoing = Outgoing(
             target=http.target,
             headers=http.pairs,
             # The harness's own bytes, so that the provider's cache of the prompt holds.
             body=body if same else msgspec.json.encode(mended),
+            counted=None if counted is mended else msgspec.json.encode(counted),
             model=understood.model,
             stream=door.dialect.streams(request),
             lane=lane,

@@ -24,10 +24,15 @@ _PROBES: Final = (
 
 
 class Line:
-    """Asks providers."""
+    """Asks providers.
+
+    Attributes:
+        uncounted: addresses of providers that refuse to tell what an answer has used.
+    """
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
+        self.uncounted: set[str] = set()
 
     @asynccontextmanager
     async def ask(self, target: Target, asked: Asked) -> AsyncGenerator[Heard]:

@@ -45,8 +45,11 @@ class OpenAIChat:
     def understand(self, request: Mapping[str, Any]) -> Understood:
         return requests.understand(request)
 
-    def reader(self, model: str) -> AnswerReader:
-        return answers.CompletionReader(model, self._prices)
+    def counted(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return requests.counted(request)
+
+    def reader(self, model: str, *, counted: bool = False) -> AnswerReader:
+        return answers.CompletionReader(model, self._prices, counted=counted)
 
     def whole(self, body: bytes) -> Mapping[str, Any]:
         return answers.read_completion(body)

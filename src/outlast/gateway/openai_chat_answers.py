@@ -25,6 +25,7 @@ EVENTS: Final = "outlast_events"
 COMMENT: Final = b": still there\n\n"
 
 _CALM: Final = Heard("calm")
+_OURS: Final = Heard("ours")
 _END: Final = Heard("end")
 _DONE: Final = b"[DONE]"
 _TEXTS: Final = ("content", "refusal")
@@ -83,11 +84,12 @@ class _Choice:
 
 
 class CompletionReader:
-    """See `outlast.gateway.dialect.AnswerReader`."""
+    """See `outlast.gateway.dialect.AnswerReader`; `counted`: the harness has not asked what the answer has used."""
 
-    def __init__(self, model: str, prices: Mapping[str, Price]) -> None:
+    def __init__(self, model: str, prices: Mapping[str, Price], *, counted: bool = False) -> None:
         self._model = model
         self._prices = prices
+        self._counted = counted
         self._head: dict[str, Any] = {}
         self._choices: dict[int, _Choice] = {}
         self._chunks: list[dict[str, Any]] = []
@@ -106,11 +108,12 @@ class CompletionReader:
         choices: object = chunk.get("choices")
         if not isinstance(choices, list):
             _malformed("a chunk has no choices")
-        self._chunks.append(chunk)
+        if not (ours := self._counted and not choices):
+            self._chunks.append(chunk)
         self._head.update(
             {key: chunk[key] for key in chunk if key not in _OUTSIDE and chunk[key] is not None}
         )
-        return self._choose(cast("list[object]", choices))
+        return _OURS if ours else self._choose(cast("list[object]", choices))
 
     def _choose(self, choices: Sequence[object]) -> Heard:
         kind, text = "", ""
@@ -138,7 +141,8 @@ class CompletionReader:
         choices = [choice.whole(index) for index, choice in sorted(self._choices.items())]
         for choice in choices:
             check_calls(choice["message"].get("tool_calls") or [])
-        answer = {**self._head, "object": "chat.completion", "choices": choices}
+        head = {key: value for key, value in self._head.items() if not (self._counted and key == "usage")}
+        answer = {**head, "object": "chat.completion", "choices": choices}
         odd = any(choice.odd for choice in self._choices.values())
         return {**answer, EVENTS: self._chunks} if odd else answer
 

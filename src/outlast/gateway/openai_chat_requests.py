@@ -99,6 +99,15 @@ def understand(request: Mapping[str, Any]) -> Understood:
     )
 
 
+def counted(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The request with the wish that a stream tells what it has used; itself if that is there, or it is no stream."""
+    given: object = request.get("stream_options")
+    options = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    if request.get("stream") is not True or options.get("include_usage"):
+        return request
+    return {**request, "stream_options": {**options, "include_usage": True}}
+
+
 def _plain(message: Message) -> Message:
     """A message with its content in parts, without marks of a cache and what is not there."""
     plain = {key: value for key, value in message.items() if value is not None and value != []}

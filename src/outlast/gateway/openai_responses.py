@@ -46,7 +46,10 @@ class OpenAIResponses:
     def understand(self, request: Mapping[str, Any]) -> Understood:
         return requests.understand(request)
 
-    def reader(self, model: str) -> AnswerReader:
+    def counted(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return request
+
+    def reader(self, model: str, *, counted: bool = False) -> AnswerReader:
         return answers.ResponseReader(model, self._prices)
 
     def whole(self, body: bytes) -> Mapping[str, Any]:
