@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outlast.adapters.codex import repair as repairs
 from outlast.adapters.codex.places import input_id, rollout_path, stamp, thread_id
-from outlast.adapters.codex.repair import Answer, Known, Repair, Steer, Unanswered, closed, repair
-from outlast.adapters.codex.rollout import as_line, dangling, item_of, parse
+from outlast.adapters.codex.repair import Answer, Known, Repair, Steer, Unanswered
+from outlast.adapters.codex.rollout import Rollout, as_line, dangling, item_of, parse
 
 AT = "2026-11-30T10:00:00.000Z"
 PROMPT = "prompt-1"
@@ -60,6 +61,14 @@ BEGUN = (
 )
 
 
+def repair(lines: Sequence[str], known: Known, *, at: str) -> Repair:
+    return repairs.repair(parse(lines), known, at=at)
+
+
+def closed(lines: Sequence[str], outputs: dict[str, object], *, otherwise: str, at: str) -> Repair:
+    return repairs.closed(parse(lines), outputs, otherwise=otherwise, at=at)
+
+
 def after(lines: Sequence[str], done: Repair) -> list[dict[str, Any]]:
     """The conversation behind the prompt, once repaired."""
     whole = [*lines[: done.keep], *done.lines]
@@ -73,6 +82,16 @@ def known(*answers: Answer, outputs: dict[str, object] | None = None, **more: An
 
 ASKS = Answer([says("I look."), call("a"), call("b")])
 ENDS = Answer([says("Done.")])
+
+
+@pytest.mark.parametrize("keep", [0, 3, len(BEGUN)])
+@pytest.mark.parametrize("added", [[], rollout(item(**says("Done.")))])
+@pytest.mark.parametrize("torn", [[], ['{"type":']])
+def test_a_rollout_that_was_changed_is_what_would_be_read_anew(
+    keep: int, added: list[str], torn: list[str]
+) -> None:
+    lines = [*rollout(*BEGUN), *torn]
+    assert Rollout.read(lines).changed(keep, added) == Rollout.read([*lines[:keep], *added])
 
 
 def test_an_answer_that_the_rollout_lacks_is_written_with_what_its_calls_gave() -> None:

@@ -117,7 +117,7 @@ class Codex:
             )
             cwd = attempt.places.cwd
             founding = launch.founding(started, cwd, attempt.tools, files.founded_s, program.version)
-            files.write(launch.files(started), founding)
+            await files.write(launch.files(started), founding)
             if local:
                 bring_user_files(started.codex_home, os.environ)
             env = launch.environment(started, os.environ)

@@ -4,6 +4,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from outlast.adapters.codex.repair import Answer, Known, Repair, Steer, closed, 
 from outlast.adapters.codex.results import in_items, output_of_ours
 from outlast.adapters.codex.rollout import (
     COMPACTED,
+    Rollout,
     as_line,
     dangling,
     has_said,
@@ -47,6 +49,11 @@ BLOCKED: Final = "Command blocked by PreToolUse hook"
 """How outputs begin of calls that a hook did not let run."""
 
 
+_EMPTY: Final = Rollout((), ())
+_beside: Final = anyio.to_thread.run_sync
+"""What goes through a whole rollout, which may be long, does so beside the event loop."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
     """How the harness is to be started."""
@@ -74,7 +81,7 @@ class SessionFiles:
         self._prompt = input_id(thread, attempt.turn.input)
         self._read = 0
         self._count = 0
-        self._lines: list[str] = []
+        self._rollout = _EMPTY
         self._reading = anyio.Lock()
         self.said = False
 
@@ -91,23 +98,24 @@ class SessionFiles:
         """Bring the rollout to where the log is. Every answer that is then in it is delivered."""
         attempt = self._attempt
         await self._settle_typed()
-        lines = list((await attempt.mirrored()).get(self._path, []))
-        begun = attempt.resumed and has_said(parse(lines), self._prompt)
+        lines = (await attempt.mirrored()).get(self._path, [])
+        rollout = await _beside(Rollout.read, lines)
+        begun = attempt.resumed and has_said(rollout.records, self._prompt)
         over = await self._over() if begun else None
         if begun:
-            lines = await self._catch_up(lines, attempt.turn)
+            self._rollout = await self._catch_up(rollout, attempt.turn)
         else:
-            lines = await self._between_turns(lines, attempt.state.cut)
-        self._count = len(lines)
-        self._lines = lines
+            self._rollout = await self._between_turns(rollout, attempt.state.cut)
+        self._count = len(self._rollout.lines)
         self.said = begun
         return Ready(say_prompt=not begun, over=over)
 
-    def write(self, configuration: Mapping[str, str], founding: Mapping[str, object]) -> None:
+    async def write(self, configuration: Mapping[str, str], founding: Mapping[str, object]) -> None:
         """Put the rollout and the configuration on disk, and nothing of an earlier attempt."""
-        home = self._attempt.places.home
-        size = lay_out(home, self._thread, self._path, configuration, founding, self._lines)
-        self._read, self._count = (size, len(self._lines)) if self._lines else (0, 0)
+        home, lines = self._attempt.places.home, self._rollout.lines
+        size = await _beside(lay_out, home, self._thread, self._path, configuration, founding, lines)
+        self._read, self._count = (size, len(lines)) if lines else (0, 0)
+        self._rollout = _EMPTY  # on disk, and in the log: a long one need not stay in memory as well
 
     async def go_on(self) -> None:
         """Leave what is below HOME as it is, and mirror on behind what the log has."""
@@ -117,9 +125,9 @@ class SessionFiles:
         self._read = await anyio.to_thread.run_sync(end_of, rollout, self._count)
 
     @property
-    def records(self) -> list[Json]:
-        """What stands in the rollout as it was prepared."""
-        return parse(self._lines)
+    def records(self) -> Sequence[Json]:
+        """What stands in the rollout as it was prepared, until it is written."""
+        return self._rollout.records
 
     async def _settle_typed(self) -> None:
         """What was to be typed into a program cannot be any more: the program has ended with its worker."""
@@ -131,22 +139,23 @@ class SessionFiles:
                 typed = ToolResult("interrupted", NOT_TYPED) if asked else ToolResult("in_doubt", TYPED)
                 await self._attempt.settle(step.call, typed)
 
-    async def _between_turns(self, lines: list[str], cut: TurnState | None) -> list[str]:
+    async def _between_turns(self, rollout: Rollout, cut: TurnState | None) -> Rollout:
         """The prompt of this turn is not in the rollout: close the turn before it."""
-        if cut is not None and has_said(parse(lines), input_id(self._thread, cut.input)):
-            lines = await self._catch_up(lines, cut)
+        if cut is not None and has_said(rollout.records, input_id(self._thread, cut.input)):
+            rollout = await self._catch_up(rollout, cut)
         outputs = await self._outputs(cut)
-        for call in dangling(parse(lines)):
+        for call in await _beside(dangling, rollout.records):
             if (name := str(call["call_id"])) not in outputs:
                 outputs[name] = text = _lost(call)
                 # The gateway knows nothing of a call that the harness made before outlast was there.
                 self._attempt.calls.correct(name, ToolResult("in_doubt", text))
-        return await self._apply(lines, closed(lines, outputs, otherwise=LOST, at=self._stamp()))
+        done = await _beside(partial(closed, rollout.records, outputs, otherwise=LOST, at=self._stamp()))
+        return await self._apply(rollout, done)
 
-    async def _catch_up(self, lines: list[str], turn: TurnState) -> list[str]:
+    async def _catch_up(self, rollout: Rollout, turn: TurnState) -> Rollout:
         """Put what the log knows of `turn` into the rollout."""
         answers = await self._attempt.answers()
-        first, before = self._around_compactions(turn, parse(lines))
+        first, before = self._around_compactions(turn, rollout.records)
         known = [call for call in answered(turn, MAIN) if first < call.intent.call < before]
         outputs = await self._outputs(turn)
         current = turn is self._attempt.turn
@@ -157,11 +166,9 @@ class SessionFiles:
         again = current and bool(told) and any(call["call_id"] in unanswered for call in told[-1].calls)
         if not again:
             outputs = {**dict.fromkeys(unanswered, LOST), **outputs}
-        mended = repair(
-            lines,
-            Known(input_id(self._thread, turn.input), told, outputs, self._steers_of_open_call(turn), again),
-            at=self._stamp(),
-        )
+        steers = self._steers_of_open_call(turn)
+        wanted = Known(input_id(self._thread, turn.input), told, outputs, steers, again)
+        mended = await _beside(partial(repair, rollout.records, wanted, at=self._stamp()))
         if current:
             # Those before a compaction as well: the summary in the rollout was made from them.
             there = [call for call in answered(turn, MAIN) if call.intent.call < before]
@@ -170,7 +177,7 @@ class SessionFiles:
             self._attempt.calls.delivered(
                 [call.intent.call for call in (*there, *summaries) if call not in left]
             )
-        return await self._apply(lines, mended)
+        return await self._apply(rollout, mended)
 
     def _around_compactions(self, turn: TurnState, records: Sequence[Json]) -> tuple[int, int]:
         """The call that made the newest summary which the rollout has, and the first whose summary it lacks.
@@ -245,11 +252,10 @@ class SessionFiles:
         attempt.calls.correct(intent.harness_id, ToolResult(outcome.status, output))
         return output
 
-    async def _apply(self, lines: list[str], done: Repair) -> list[str]:
-        changed = [*lines[: done.keep], *done.lines]
-        if done.keep < len(lines) or done.lines:
+    async def _apply(self, rollout: Rollout, done: Repair) -> Rollout:
+        if done.keep < len(rollout.lines) or done.lines:
             await self._attempt.mirror(self._path, done.keep, done.lines)
-        return changed
+        return rollout.changed(done.keep, done.lines)
 
     async def mirror(self) -> None:
         """See `take`."""

@@ -24,7 +24,6 @@ from outlast.adapters.codex.rollout import (
     item_of,
     message,
     output_of,
-    parse,
     prompt_of,
     text_of,
     usage_of,
@@ -107,7 +106,7 @@ _Thing: TypeAlias = "Mapping[str, Any] | _Output | Steer"
 """An item of an answer, the output of a call, or what a person said."""
 
 
-def repair(lines: Sequence[str], known: Known, *, at: str) -> Repair:
+def repair(records: Sequence[Json], known: Known, *, at: str) -> Repair:
     """Bring the newest turn of a rollout up to what the log knows.
 
     Args:
@@ -116,14 +115,13 @@ def repair(lines: Sequence[str], known: Known, *, at: str) -> Repair:
     Raises:
         Unanswered: a call of an answer that stays has no output.
     """
-    records = parse(lines)
     begins = max(_after(records, known.prompt), boundary(records))
     keep, missing = _agreeing(records, begins, _wanted(known))
     added = [_as_item(_item(thing)) for thing in missing]
     return _repaired(records[:keep], [*added, *_used(records[begins:keep], known, counted=not missing)], at)
 
 
-def closed(lines: Sequence[str], outputs: Outputs, *, otherwise: str, at: str) -> Repair:
+def closed(records: Sequence[Json], outputs: Outputs, *, otherwise: str, at: str) -> Repair:
     """Make a turn that was cut short ready for another prompt: each of its calls gets an output.
 
     What was begun of a turn whose prompt did not come to stand there is cut off.
@@ -133,7 +131,6 @@ def closed(lines: Sequence[str], outputs: Outputs, *, otherwise: str, at: str) -
         otherwise: what is said of every other call.
         at: time stamp of new records.
     """
-    records = parse(lines)
     records = records[: _without_beginning(records)]
     added = [
         _as_item(output_of(call, outputs.get(str(call["call_id"]), otherwise))) for call in dangling(records)

@@ -6,6 +6,7 @@ found on, are in `docs/internals/codex.md`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import msgspec
@@ -36,6 +37,24 @@ def parse(lines: Sequence[str]) -> list[Json]:
             break
         records.append(cast("Json", record))
     return records
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A rollout, read once: the lines as they stand in the file, and the records of all that are some."""
+
+    lines: Sequence[str]
+    records: Sequence[Json]
+
+    @classmethod
+    def read(cls, lines: Sequence[str]) -> "Rollout":
+        return cls(lines, parse(lines))
+
+    def changed(self, keep: int, added: Sequence[str]) -> "Rollout":
+        """The first `keep` of its lines, and others behind them."""
+        if keep == len(self.lines) and not added:
+            return self
+        return Rollout([*self.lines[:keep], *added], [*self.records[:keep], *parse(added)])
 
 
 def as_line(record: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 
 from outlast.adapter import Adapter, Attempt, Dialogue, Processes, TurnResult
 from outlast.adapters.at_terminal import INTERRUPTED, NOT_OPENED, AtTerminal
@@ -85,7 +86,7 @@ class TypedCodex(AtTerminal):
         ) as typed_url:
             mirrored = await seat.mirrored()
             path = rollout_path(self._thread, seat.opened_s)
-            lines = list(mirrored.get(path, ()))
+            lines = mirrored.get(path, ())
             terms = terminal.terms_of(seat.settings, ())
             started = launch.Launch(
                 program=program.program,
@@ -101,14 +102,8 @@ class TypedCodex(AtTerminal):
                 typed_url=typed_url,
             )
             founding = launch.founding(started, seat.places.cwd, {}, seat.opened_s, program.version)
-            lay_out(
-                home,
-                self._thread,
-                path,
-                terminal.files(started, seat.environ),
-                founding,
-                lines,
-            )
+            configuration = terminal.files(started, seat.environ)
+            await anyio.to_thread.run_sync(lay_out, home, self._thread, path, configuration, founding, lines)
             bring_user_files(started.codex_home, seat.environ)
             flags = [str(flag) for flag in seat.settings.get("terminal") or ()]
             yield Program(terminal.argv(started, flags), launch.environment(started, seat.environ))
