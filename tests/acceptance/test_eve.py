@@ -10,6 +10,7 @@ import pytest
 from outlast.adapter import Agent
 from outlast.adapters.eve import Eve
 from outlast.adapters.eve.adapter import TESTED
+from outlast.adapters.eve.dialogue import MARK
 from outlast.adapters.eve.state import DATA
 from outlast.records import AttemptOpened, CallOutcome, TurnParked
 from outlast.testing.adapter_contract import Ground, Stage
@@ -140,3 +141,29 @@ async def test_a_worker_killed_in_a_mixed_batch_and_again_goes_on_and_the_next_t
         assert KILLED.encode() in stage.last_body()
         assert b"charge never" not in stage.last_body(), "nothing is said to be done that may not be"
         await stage.kept(lost_answers=1)
+
+
+class UnmarkedEve(EveSubject):
+    """An agent whose tools are built in without what says that they ask us."""
+
+    def furnish(self, place: Path) -> None:
+        super().furnish(place)
+        built = [path for path in (place / ".output").rglob("*.mjs") if MARK in path.read_text()]
+        assert built
+        for path in built:
+            path.write_text(path.read_text().replace(MARK, ""))
+
+
+@pytest.mark.harness(harness="eve")
+async def test_an_agent_whose_tools_would_run_unasked_fails_once_and_is_told_what_to_do(
+    tmp_path: Path,
+) -> None:
+    async with Ground(UnmarkedEve(), tmp_path).staged({"go": says("Never said.")}) as stage:
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            outcome = await turn.result()
+        assert outcome.status == "failed"
+        assert "would run unasked" in outcome.error
+        assert "Wrap them in `durable`" in outcome.error
+        assert len(await stage.of_kind(AttemptOpened)) == 1
+        assert not stage.steps("go")

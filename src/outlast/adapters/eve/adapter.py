@@ -97,7 +97,8 @@ class Eve:
             ]
             env = _environment(door, os.environ)
             async with attempt.processes.start(argv, env=env, cwd=state.project) as process:
-                result = await Driver(attempt, state, process, still_s=self.still_s).run()
+                driver = Driver(attempt, state, process, dialogue, still_s=self.still_s)
+                result = await driver.run()
             if result.status == "done":
                 await conversation.finish()
             return result

@@ -29,6 +29,8 @@ class EveDialogue:
         self._unasked: list[str] = []
         self.over = False
         """The turn has ended: nothing more goes upstream."""
+        self.unfit = ""
+        """Why no turn of this agent can go on, now or in another attempt, as it is built."""
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:
         return MAIN
@@ -46,7 +48,9 @@ class EveDialogue:
             return "the turn is over"
         if self._unasked:
             names = ", ".join(self._unasked)
-            return f"the agent offers tools that would run unasked: {names}. Wrap them in `durable`, or disable them"
+            hint = "Wrap them in `durable`, or disable them"
+            self.unfit = f"the agent offers tools that would run unasked: {names}. {hint}"
+            return self.unfit
         self._conversation.heard(request)
         return None
 

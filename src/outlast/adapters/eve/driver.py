@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from outlast.adapter import Attempt, Process, TurnResult, is_passing
+from outlast.adapters.eve.dialogue import EveDialogue
 from outlast.adapters.eve.state import EveState
 from outlast.adapters.program import REFUSED
 from outlast.adapters.shapes import as_object
@@ -39,11 +40,18 @@ class Driver:
     """
 
     def __init__(
-        self, attempt: Attempt, state: EveState, process: Process, *, still_s: float = STILL_S
+        self,
+        attempt: Attempt,
+        state: EveState,
+        process: Process,
+        dialogue: EveDialogue,
+        *,
+        still_s: float = STILL_S,
     ) -> None:
         self._attempt = attempt
         self._state = state
         self._process = process
+        self._dialogue = dialogue
         self._still_s = still_s
         self._heard_s = attempt.clock.elapsed()
         """When the last event came, or a call was last seen under way."""
@@ -154,9 +162,11 @@ class Driver:
         return event.get("type") in _ENDS
 
     def _result(self) -> TurnResult:
+        if self._dialogue.unfit:
+            return TurnResult("failed", self._said, self._dialogue.unfit)
         if self._failure is None:
             if not any(call.intent.kind == "model" for call in self._attempt.turn.calls.values()):
-                raise HarnessError(harness="eve", reason=PAST_US)
+                return TurnResult("failed", self._said, PAST_US)
             return TurnResult("done", self._said)
         if REFUSED in self._failure:
             raise HarnessError(harness="eve", reason=self._failure[:500])
