@@ -1,13 +1,12 @@
 """The files that an agent keeps of its session, mirrored below HOME: those that its user names.
 
-Lines that an agent appends to a `.jsonl` file are mirrored as they come; any other file whole, when it has changed, and
-an SQLite database as its own backup sees it, with what still stands in its write-ahead log.
+Lines that an agent appends to a `.jsonl` file are mirrored as they come; of any other file the blocks that have
+changed, and an SQLite database as its own backup sees it, with what still stands in its write-ahead log. A file that
+is gone has no lines in the mirror.
 """
 
 import json
 import shutil
-import zlib
-from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +16,13 @@ import anyio.to_thread
 import apsw
 
 from outlast.adapter import Attempt
+from outlast.adapters.acp.blocks import Kept, pack, unpack
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessError
 from outlast.folders import make_private
-from outlast.ids import digest
 
 PACKED: Final = "#zlib"
-"""Ends the name, in the mirror, of a file that is kept whole: compressed, in base 64."""
+"""Ends the name, in the mirror, of a file whose content is kept (`blocks`), not its lines."""
 OURS: Final = ".outlast-acp.json"
 """What we keep beside: the agent's name for the session, and the newest prompt that it was given."""
 KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -44,9 +43,11 @@ class SessionFiles:
         self._attempt = attempt
         self._patterns = patterns
         self._seen: dict[str, object] = {}
-        """By path: what the state of a file was that is mirrored whole."""
+        """By name in the mirror: what the state of the file was that is mirrored there."""
+        self._kept: dict[str, Kept] = {}
+        """By name in the mirror: what it has of a file's content."""
         self._lines: dict[str, Sequence[str]] = {}
-        """By path: the mirrored lines of a `.jsonl` file. An agent may write some of them anew."""
+        """By name in the mirror: the lines of a `.jsonl` file. An agent may write some of them anew."""
         self._noted: Mapping[str, Any] = {}
         self._one_at_a_time = anyio.Lock()
 
@@ -61,21 +62,27 @@ class SessionFiles:
 
     async def restore(self) -> None:
         """Bring what the patterns name to where the mirror is: nothing else of an earlier attempt stays."""
+        mirrored = dict(await self._attempt.mirrored())
+        if noted := mirrored.pop(OURS, None):
+            self._noted = as_object(json.loads(noted[0]))
+        await anyio.to_thread.run_sync(self._lay_out, mirrored)
+
+    def _lay_out(self, mirrored: Mapping[str, Sequence[str]]) -> None:
         home = self._attempt.places.home
         for path in list(self._found(with_beside=True)):
             path.unlink()
-        for name, lines in (await self._attempt.mirrored()).items():
-            if name == OURS:
-                self._noted = as_object(json.loads(lines[0]))
+        for name, lines in mirrored.items():
+            if not lines:  # it was gone
                 continue
             target = _below(home, name.removesuffix(PACKED))
             make_private(target.parent)
             if name.endswith(PACKED):
-                target.write_bytes(zlib.decompress(b64decode(lines[0])))
-                self._seen[name] = _state(target)
+                data, self._kept[name] = unpack(lines)
+                target.write_bytes(data)
             else:
                 target.write_bytes("".join(f"{line}\n" for line in lines).encode())
                 self._lines[name] = lines
+            self._seen[name] = _state(target)
 
     async def note(self, session: str, prompt: str = "") -> None:
         """Keep the agent's name for the session, and the input that it was given. Durable."""
@@ -87,33 +94,43 @@ class SessionFiles:
     async def mirror(self) -> None:
         """Mirror what has changed. One at a time: what was read later must not come before what was read first."""
         async with self._one_at_a_time:
-            for path in await anyio.to_thread.run_sync(lambda: list(self._found())):
-                name = str(path.relative_to(self._attempt.places.home))
+            changed, gone = await anyio.to_thread.run_sync(self._changes)
+            for name, (path, state) in changed.items():
                 if path.suffix == ".jsonl":
                     await self._mirror_lines(name, path)
                 else:
-                    await self._mirror_whole(name + PACKED, path)
+                    await self._mirror_content(name, path)
+                self._seen[name] = state
+            for name in gone:
+                await self._attempt.mirror(name, 0, [])
+                del self._seen[name]
+                self._kept.pop(name, None)
+                self._lines.pop(name, None)
+
+    def _changes(self) -> tuple[Mapping[str, tuple[Path, object]], Sequence[str]]:
+        """The files that are others than those in the mirror, by their names there, and the names of those gone."""
+        there: dict[str, tuple[Path, object]] = {}
+        for path in self._found():
+            name = str(path.relative_to(self._attempt.places.home))
+            there[name if path.suffix == ".jsonl" else name + PACKED] = path, _state(path)
+        changed = {name: one for name, one in there.items() if self._seen.get(name) != one[1]}
+        return changed, [name for name in self._seen if name not in there]
 
     async def _mirror_lines(self, name: str, path: Path) -> None:
-        # What comes behind the last end of a line is not whole yet, perhaps in the middle of a sign.
-        whole, end, _torn = (await anyio.Path(path).read_bytes()).rpartition(b"\n")
-        lines = whole.decode(errors="replace").split("\n") if end else []
         known = self._lines.get(name, [])
-        at = next((at for at, (one, other) in enumerate(zip(lines, known, strict=False)) if one != other), -1)
-        at = min(len(lines), len(known)) if at < 0 else at
+        # In a thread, as everything that goes through a whole file: a second of it, and no worker would be heard of.
+        at, lines = await anyio.to_thread.run_sync(_read_lines, path, known)
         if at < max(len(lines), len(known)):  # an agent may also take some away
             await self._attempt.mirror(name, at, lines[at:])
         self._lines[name] = lines
 
-    async def _mirror_whole(self, name: str, path: Path) -> None:
-        state = _state(path)
-        if self._seen.get(name) == state:
-            return
-        # In a thread: a second of it, and the worker would not be heard of.
-        same, packed = await anyio.to_thread.run_sync(_packed, path)
-        if self._seen.get(name + "#digest") != same:
-            await self._attempt.mirror(name, 0, [packed])
-        self._seen |= {name: state, name + "#digest": same}
+    async def _mirror_content(self, name: str, path: Path) -> None:
+        at, lines, kept = await anyio.to_thread.run_sync(
+            lambda: pack(_content_of(path), self._kept.get(name))
+        )
+        if lines:
+            await self._attempt.mirror(name, at, lines)
+        self._kept[name] = kept
 
     def _found(self, *, with_beside: bool = False) -> Iterator[Path]:
         home = self._attempt.places.home
@@ -156,8 +173,18 @@ def _state(path: Path) -> object:
     return [(one.stat().st_mtime_ns, one.stat().st_size) for one in (path, *_beside(path)) if one.is_file()]
 
 
-def _packed(path: Path) -> tuple[str, str]:
-    """A digest of a file's content, and a line that holds it.
+def _read_lines(path: Path, known: Sequence[str]) -> tuple[int, Sequence[str]]:
+    """The whole lines of a file, and the first that is another than in `known`."""
+    # What comes behind the last end of a line is not whole yet, perhaps in the middle of a sign.
+    whole, end, _torn = path.read_bytes().rpartition(b"\n")
+    lines = whole.decode(errors="replace").split("\n") if end else []
+    pairs = enumerate(zip(lines, known, strict=False))
+    at = next((at for at, (one, other) in pairs if one != other), min(len(lines), len(known)))
+    return at, lines
+
+
+def _content_of(path: Path) -> bytes:
+    """A file's content.
 
     Raises:
         HarnessError: it is too large.
@@ -166,7 +193,7 @@ def _packed(path: Path) -> tuple[str, str]:
     if len(data) > KEPT_BYTES:
         hint = f"{KEPT_BYTES // 1024**2} MB is the most. Leave it out of the agent's `files`, or tidy it up"
         raise HarnessError(harness="the agent", reason=f"{path} is too large to be mirrored: {hint}")
-    return digest(data), b64encode(zlib.compress(data, 1)).decode()
+    return data
 
 
 def _content(path: Path) -> bytes:
