@@ -4,6 +4,7 @@ A body is the JSON list of its records, compressed (Zstandard, RFC 8878) when th
 number tells which. Blobs are stored the same way under the hash of their plain bytes.
 """
 
+import asyncio
 import re
 import sys
 import threading
@@ -16,6 +17,7 @@ from outlast.errors import BadPayload, BlobBroken, FormatTooNew, LogBroken
 from outlast.ids import blob_hash
 from outlast.records import FORMAT, AnyInput, AnyRecord, CallIntent, Payload, Snapshot
 from outlast.records.events import LiveDelta
+from outlast.state import FileState
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -287,6 +289,19 @@ def request_of(record: AnyRecord) -> ModelRequest | None:
         return msgspec.json.decode(record.arguments.json, type=ModelRequest)
     except msgspec.ValidationError:
         return None
+
+
+async def read_files(
+    files: Mapping[str, FileState], read: Callable[[Payload], Awaitable[Sequence[str]]]
+) -> Mapping[str, Sequence[str]]:
+    """The lines of mirrored files, by path; `read` gives those of a piece."""
+    found: dict[str, Sequence[str]] = {}
+    for name, file in files.items():
+        pieces = await asyncio.gather(*map(read, file.pieces))
+        found[name] = [
+            line for piece, count in zip(pieces, file.counts, strict=True) for line in piece[:count]
+        ]
+    return found
 
 
 async def read_messages(request: ModelRequest, get_blobs: GetBlobs) -> tuple[dict[str, Any], list[Any]]:

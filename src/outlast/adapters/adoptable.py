@@ -1,4 +1,4 @@
-"""What can be adopted of a harness that keeps its conversations as files of JSON lines (`outlast.adopting`)."""
+"""What can be adopted of harnesses; most keep their conversations as files of JSON lines (`outlast.adopting`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,15 +52,18 @@ class Kind:
         return lines, torn if end else []
 
 
-def directory_of(path: Path, cwd: str) -> str:
+def directory_of(transcript: object, cwd: str) -> str:
     """The directory that a conversation works in, where it is here.
+
+    Args:
+        transcript: the conversation, as its user names it.
 
     Raises:
         BadInput: it is not.
     """
-    if not Path(cwd).is_dir():
+    if not (Path(cwd).is_absolute() and Path(cwd).is_dir()):
         hint = "The conversation is about the files there. Put them back at that path, or adopt it where they are."
-        raise BadInput(detail=f"{path} works in {cwd}, which is no directory of this machine. {hint}")
+        raise BadInput(detail=f"{transcript} works in {cwd}, which is no directory of this machine. {hint}")
     return str(Path(cwd).resolve())
 
 

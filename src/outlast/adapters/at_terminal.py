@@ -23,6 +23,9 @@ OPEN_S: Final = 60.0
 
 INTERRUPTED: Final = "It was interrupted at the terminal."
 ELSEWHERE: Final = "The session is open at a terminal. Type the prompt there, or close it first."
+ANOTHER: Final = (
+    "This is not the session that outlast keeps, so it was not sent. `outlast wrap` begins another."
+)
 UNTAKEN: Final = "It was typed while a turn ran that ended without taking it up."
 NOT_OPENED: Final = "outlast could not open a turn for this prompt, so it was not sent. Try again."
 
@@ -52,6 +55,8 @@ class AtTerminal(ABC):
         self.so_far: TurnResult | None = None
         """How the open turn ends if nothing more of it comes."""
         self.broken = asyncio.Event()
+        self.one_by_one = asyncio.Lock()
+        """Held while something that was typed comes to be a prompt or a steer: the next waits for it."""
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from outlast.cli.providers import refuse_unusable, upstream_of
 from outlast.cli.run import DIRECTORY, left
 from outlast.cli.watching import may_end, show, sink_of
 from outlast.cli.wishes import WrapWish
+from outlast.codec import read_files
 from outlast.engine.pidns import can_use_pid_namespace, pid_namespace_argv
 from outlast.engine.places import fresh_home, places_of
 from outlast.errors import BadInput, NotFound, SessionExists, SessionUnknown
@@ -167,13 +168,7 @@ class _Wrapping:
         await self._session.steer(text, id=input_id)
 
     async def _mirrored(self) -> Mapping[str, Sequence[str]]:
-        files: dict[str, Sequence[str]] = {}
-        for name, file in (await self._session.state()).files.items():
-            pieces = [await self._session.value(piece) for piece in file.pieces]
-            files[name] = [
-                line for piece, count in zip(pieces, file.counts, strict=True) for line in piece[:count]
-            ]
-        return files
+        return await read_files((await self._session.state()).files, self._session.value)
 
     async def _put(self, text: str, input_id: str) -> None:
         await self._session.send(text, id=input_id)

@@ -1,6 +1,5 @@
 """One worker's try at a turn, as the adapter and the gateway see it (`outlast.adapter.Attempt`)."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +8,7 @@ import msgspec
 
 from outlast.adapter import Agent, Gateway, Places, Processes, Talk, ToolResult
 from outlast.clock import Clock
-from outlast.codec import ModelRequest, read_messages, request_of
+from outlast.codec import ModelRequest, read_files, read_messages, request_of
 from outlast.documents import Document, Wish
 from outlast.engine.calls import AttemptCalls
 from outlast.engine.context import Context
@@ -18,7 +17,7 @@ from outlast.engine.silence import SILENCE_S, HeardProcesses, Silence
 from outlast.engine.steers import AttemptSteers
 from outlast.fold import CallState, FileState, SessionState, TurnState
 from outlast.gate import Gate
-from outlast.records import Mirrored
+from outlast.records import Mirrored, Payload
 from outlast.recovery import Step
 from outlast.tool import Tool
 from outlast.workspace import Site
@@ -134,19 +133,14 @@ class EngineAttempt:
                 break
             start -= count
             if start <= position:
-                text = await self._context.text(piece)
-                return start, msgspec.json.decode(text, type=list[str])[: position - start]
+                return start, (await self._lines(piece))[: position - start]
         return position, ()
 
     async def mirrored(self) -> Mapping[str, Sequence[str]]:
-        files: dict[str, Sequence[str]] = {}
-        for name, file in self.state.files.items():
-            texts = await asyncio.gather(*(self._context.text(piece) for piece in file.pieces))
-            pieces = [msgspec.json.decode(text, type=list[str]) for text in texts]
-            files[name] = [
-                line for piece, count in zip(pieces, file.counts, strict=True) for line in piece[:count]
-            ]
-        return files
+        return await read_files(self.state.files, self._lines)
+
+    async def _lines(self, piece: Payload) -> Sequence[str]:
+        return msgspec.json.decode(await self._context.text(piece), type=list[str])
 
     def _turns(self) -> list[TurnState]:
         return [self.turn] if self.state.cut is None else [self.turn, self.state.cut]

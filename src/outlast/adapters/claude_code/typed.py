@@ -55,13 +55,12 @@ class TypedClaudeCode(AtTerminal):
         self._queued = self._taken = self._begins = 0
         """What was typed while it ran, and was taken up when it last came to an end; where its transcript begins."""
         self._tail: _Tail | None = None
-        self._one_by_one = asyncio.Lock()
 
     # what the hooks at the terminal say
 
     async def typed(self, prompt_id: str, text: str) -> bool:
         """A prompt was typed. Returns once its turn is open; False if that could not be had in time."""
-        async with self._one_by_one:
+        async with self.one_by_one:
             if await self._is_of_turn(prompt_id):
                 return True
             self._heard, self._queued = {prompt_id}, 0

@@ -4,7 +4,6 @@ A prompt is heard of by `UserPromptSubmit`, under the id of the turn that Codex 
 runs has the same id, and joins its next request.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from outlast.adapter import Adapter, Attempt, Dialogue, Processes, TurnResult
-from outlast.adapters.at_terminal import INTERRUPTED, NOT_OPENED, AtTerminal
+from outlast.adapters.at_terminal import ANOTHER, INTERRUPTED, NOT_OPENED, AtTerminal
 from outlast.adapters.codex import launch, terminal
 from outlast.adapters.codex.dialogue import CodexDialogue
 from outlast.adapters.codex.files import SessionFiles, lay_out
@@ -33,9 +32,6 @@ LOOK_S: Final = 0.2
 """How often the rollout is looked at."""
 WRITTEN_S: Final = 3.0
 """How long the prompt may take to come to stand in the rollout."""
-ELSEWHERE: Final = (
-    "This is not the session that outlast keeps, so it was not sent. `outlast wrap` begins another."
-)
 _LET: Final = {"outlast": "let"}
 
 
@@ -55,7 +51,6 @@ class TypedCodex(AtTerminal):
         self._turn = ""
         """Codex's id of the open turn."""
         self._error = ""
-        self._one_by_one = asyncio.Lock()
 
     # what the hook at the terminal says
 
@@ -63,9 +58,9 @@ class TypedCodex(AtTerminal):
         if event != launch.TYPED:
             return _LET
         if said.get("session_id") != self._thread:
-            return _deny(ELSEWHERE)
+            return _deny(ANOTHER)
         turn, text = str(said.get("turn_id", "")), str(said.get("prompt", ""))
-        async with self._one_by_one:
+        async with self.one_by_one:
             await self._look()
             if self.running and turn == self._turn:
                 there = await self.steer(text)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from outlast.adapters.adoptable import directory_of, still_open
 from outlast.adapters.opencode.events import as_line, is_ended, path_of
 from outlast.adapters.opencode.launch import model_name
 from outlast.adapters.opencode.names import message_id
@@ -38,14 +39,16 @@ def adopt(transcript: Path, environ: Mapping[str, str]) -> Adopted:
         raise BadInput(detail=f"{own.id} is what a sub-agent did. {hint}")
     if not any(_said(own)):
         raise BadInput(detail=f"In {own.id} of OpenCode nothing is said.")
-    cwd = _directory(own)
-    _refuse_running(own.id, database, cwd)
+    cwd = directory_of(own.id, str(own.info.get("directory", "")))
+    holder = holder_of(database, Path(cwd))
+    if holder is not None:
+        raise still_open("OpenCode", own.id, f"process {holder}")
     model, notes = _model(own)
     agent = {"agent": _PLAN} if _last(own).get("agent") == _PLAN else {}
     return Adopted(
         name=own.id,
         prompt=next(iter(_said(own)), ""),
-        cwd=str(cwd),
+        cwd=cwd,
         files={path_of(one.id): [as_line(event) for event in events_of(one)] for one in found},
         settings={"session": own.id, **model, **agent},
         unanswered=[str(part.get("tool", "")) for part in _parts(own) if _dangles(part)],
@@ -104,21 +107,6 @@ def _only(database: Path) -> str:
 def _no_transcript(path: Path) -> BadInput:
     hint = "Name a session (ses_…), its database, or a file that `opencode export` has written."
     return BadInput(detail=f"{path} is no session of OpenCode. {hint}")
-
-
-def _directory(own: Conversation) -> Path:
-    cwd = Path(str(own.info.get("directory", "")))
-    if not cwd.is_absolute() or not cwd.is_dir():
-        hint = "The conversation is about the files there. Put them back at that path, or adopt it where they are."
-        raise BadInput(detail=f"{own.id} works in {cwd}, which is no directory of this machine. {hint}")
-    return cwd.resolve()
-
-
-def _refuse_running(session: str, database: Path, cwd: Path) -> None:
-    holder = holder_of(database, cwd)
-    if holder is not None:
-        hint = "End it first: two would go on with one conversation, each without the other's half."
-        raise BadInput(detail=f"OpenCode still has the session {session} open (process {holder}). {hint}")
 
 
 def _parts(own: Conversation) -> Iterator[Json]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from anyio.abc import TaskGroup
 
 from outlast.adapter import Adapter, Attempt, Dialogue, Process, Processes
-from outlast.adapters.at_terminal import NOT_OPENED, AtTerminal
+from outlast.adapters.at_terminal import ANOTHER, NOT_OPENED, AtTerminal
 from outlast.adapters.hearing import hearing
 from outlast.adapters.opencode import launch
 from outlast.adapters.opencode.client import Client, client_of
@@ -35,9 +35,6 @@ from outlast.groups import task_group
 from outlast.ids import stable_uuid
 from outlast.wrapping import Program, Seat
 
-ELSEWHERE: Final = (
-    "This is not the session that outlast keeps, so it was not sent. `outlast wrap` begins another."
-)
 FAILED: Final = "The provider failed"
 NO_TURN: Final = "This call did not run: no turn is open."
 
@@ -66,7 +63,6 @@ class TypedOpenCode(AtTerminal):
         """OpenCode has taken the prompt of the open turn."""
         self._error = ""
         self._listened = asyncio.Event()
-        self._one_by_one = asyncio.Lock()
 
     # what the plugin at the terminal says
 
@@ -76,8 +72,8 @@ class TypedOpenCode(AtTerminal):
         session, message = str(said.get("sessionID", "")), str(said.get("messageID", ""))
         text = str(said.get("text", "")) or "(no text)"
         if session != self._session:
-            return {"taken": True} if await self._is_below(session) else {"reason": ELSEWHERE}
-        async with self._one_by_one:
+            return {"taken": True} if await self._is_below(session) else {"reason": ANOTHER}
+        async with self.one_by_one:
             if self.running:
                 there = await self.steer(text, message)
             else:

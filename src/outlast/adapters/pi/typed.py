@@ -3,7 +3,6 @@
 What is typed while a turn runs belongs to it, whether Pi is to take it up at once or when it has answered.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -47,7 +46,6 @@ class TypedPi(AtTerminal):
         self._started: launch.Launch | None = None
         self._file: SessionFile | None = None
         self._prompt_there = False
-        self._one_by_one = asyncio.Lock()
 
     # what the extension says
 
@@ -56,7 +54,7 @@ class TypedPi(AtTerminal):
             case "hello":
                 return self._welcome
             case "prompt":
-                async with self._one_by_one:
+                async with self.one_by_one:
                     return await self._typed(str(said.get("text", "")), joins=said.get("joins") is True)
             case "gate":
                 call = str(said.get("call", ""))
