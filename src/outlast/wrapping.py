@@ -17,6 +17,8 @@ TYPED: Final = "typed-"
 
 Say: TypeAlias = Callable[[str, str], Awaitable[None]]
 """Puts what was typed into the session's inbox: its text, and its id. Durable when it returns."""
+Unsay: TypeAlias = Callable[[str], Awaitable[None]]
+"""Takes back the prompt of this id, which may be there: its turn ends, or never begins. Durable when it returns."""
 Mirrored: TypeAlias = Callable[[], Awaitable[Mapping[str, Sequence[str]]]]
 """What the log has of the harness's files now, as `Attempt.mirrored` gives it."""
 
@@ -35,6 +37,7 @@ class Seat:
     """For the program's whole life; it opens while a turn of its is carried only."""
     say: Say
     """A prompt."""
+    unsay: Unsay
     steer: Say
     """What was typed while a turn runs, for its next request to carry."""
     mirrored: Mirrored

@@ -13,8 +13,14 @@ import pytest
 
 from outlast.adapter import Adapter, Attempt, Dialogue, Processes, TurnResult
 from outlast.adapters.at_terminal import NOT_OPENED, AtTerminal
-from outlast.cli.wrapped import run_at_terminal
+from outlast.cli.run import left
+from outlast.cli.wrapped import run_at_terminal, take_back
+from outlast.clock import SystemClock
+from outlast.errors import WorldUnavailable
+from outlast.session import Session
+from outlast.world import World
 from outlast.wrapping import TYPED, Program, Seat, Wrapped
+from tests.unit.engine_desk import Desk, agent_of, say
 
 
 class Typed(AtTerminal):
@@ -45,6 +51,13 @@ class Open:
         yield
 
 
+class Gone(WorldUnavailable):
+    """The store, once it is gone."""
+
+    def __init__(self) -> None:
+        super().__init__(world="memory", reason="gone")
+
+
 @pytest.mark.parametrize("fails", [True, False])
 async def test_a_prompt_that_its_program_was_told_is_not_sent_comes_to_nothing_later(
     *, fails: bool, monkeypatch: pytest.MonkeyPatch
@@ -55,19 +68,39 @@ async def test_a_prompt_that_its_program_was_told_is_not_sent_comes_to_nothing_l
     async def say(text: str, input_id: str) -> None:
         inbox.append(text)
         if fails:
-            raise ConnectionError
+            raise Gone
 
-    door = SimpleNamespace(token="t")
-    typed = Typed(cast("Adapter", None), cast("Seat", SimpleNamespace(say=say, door=door)), "Pi")
+    async def unsay(input_id: str) -> None:
+        inbox.append(f"not {input_id}")
+        if fails:
+            raise Gone
+
+    seat = SimpleNamespace(say=say, unsay=unsay, door=SimpleNamespace(token="t"), session="s")
+    typed = Typed(cast("Adapter", None), cast("Seat", seat), "Pi")
     async with typed.at_terminal(cast("Processes", None)):
         if fails:
-            with pytest.raises(ConnectionError):
+            with pytest.raises(Gone):
                 await typed.begin("p1", "pay")
         else:
             assert not await typed.begin("p1", "pay")
-        assert inbox == ["pay"]
+        assert inbox == ["pay", f"not {TYPED}p1"]
         async with asyncio.timeout(5):
             assert await typed.advance(turn_of("p1")) == TurnResult("failed", error=NOT_OPENED)
+
+
+async def test_a_prompt_that_was_taken_back_begins_no_turn_however_late_a_worker_comes(world: World) -> None:
+    agent = agent_of([say("It is paid.")])
+    session = await Session.open(world, "s-1", agent=agent)
+    await session.send("pay", id=TYPED + "p1")
+    assert len(await left(session)) == 1
+    await take_back(session, TYPED + "p1", SystemClock())
+    assert await left(session) == []
+    await Desk(world).work(agent)
+    state = await session.state()
+    assert (state.turn, state.last, state.queue, await world.inputs("s-1")) == (None, None, [], [])
+    await session.send("pay", id=TYPED + "p2")
+    await Desk(world).work(agent)
+    assert (await session.result(1)).value == ["It is paid."]
 
 
 async def test_a_program_at_a_terminal_does_not_outlive_whoever_carries_its_turns(tmp_path: Path) -> None:

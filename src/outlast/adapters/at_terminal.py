@@ -11,15 +11,20 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
+import anyio
+
 from outlast.adapter import Adapter, Attempt, Dialogue, Processes, Resolved, TurnResult, Waiting
-from outlast.errors import HarnessError
+from outlast.errors import HarnessError, OutlastError
 from outlast.ids import new_id
+from outlast.logs import logger
 from outlast.recovery import Abilities
 from outlast.tool import Tool
 from outlast.wrapping import TYPED, Program, Seat
 
 OPEN_S: Final = 60.0
 """How long a prompt that was typed waits for its turn to be opened."""
+TAKE_BACK_S: Final = 5.0
+"""How long it may take then to take it back."""
 
 INTERRUPTED: Final = "It was interrupted at the terminal."
 ELSEWHERE: Final = "The session is open at a terminal. Type the prompt there, or close it first."
@@ -28,6 +33,8 @@ ANOTHER: Final = (
 )
 UNTAKEN: Final = "It was typed while a turn ran that ended without taking it up."
 NOT_OPENED: Final = "outlast could not open a turn for this prompt, so it was not sent. Try again."
+
+log = logger("outlast.terminal")
 
 
 class AtTerminal(ABC):
@@ -110,7 +117,16 @@ class AtTerminal(ABC):
             if not opened:
                 self._unsent.add(TYPED + prompt_id)
                 self.over(TurnResult("failed", error=NOT_OPENED))
+                await self._take_back(TYPED + prompt_id)
         return True
+
+    async def _take_back(self, prompt: str) -> None:
+        """Let nothing come of a prompt that was not sent, as its program is told, even when all of this is gone."""
+        try:
+            with anyio.move_on_after(TAKE_BACK_S, shield=True):
+                await self.seat.unsay(prompt)
+        except OutlastError as error:
+            log.warning("session %s: %s could not be taken back: %s", self.seat.session, prompt, error)
 
     async def steer(self, text: str, own_id: str = "") -> bool:
         """Something was typed while a turn runs. Returns once the turn's next request can carry it.

@@ -19,7 +19,7 @@ from outlast.cli.watching import inputs_of
 from outlast.engine.places import fresh_home
 from outlast.errors import BadInput, NotFound, Refused, SessionExists, SessionUnknown, TurnUnknown
 from outlast.ids import check_session_id, new_id
-from outlast.records import Prompt, Steer
+from outlast.records import Prompt, Recall, Steer
 from outlast.session import Session, Turn
 from outlast.workspaces.local import local
 from outlast.world import Capability, World
@@ -222,6 +222,8 @@ async def left(session: Session) -> list[Turn]:
         # A steer is a prompt where no turn is there to take it.
         if isinstance(value, Prompt) or (isinstance(value, Steer) and not names):
             names.append(name)
+    unwanted = {value.prompt for _, value in waiting if isinstance(value, Recall)}
+    names = [name for name in names if name not in unwanted or (state.turn and name == state.turn.input)]
     return [Turn(session, name) for name in dict.fromkeys(names)]
 
 

@@ -19,13 +19,16 @@ from outlast.cli.providers import refuse_unusable, upstream_of
 from outlast.cli.run import DIRECTORY, left
 from outlast.cli.watching import may_end, show, sink_of
 from outlast.cli.wishes import WrapWish
-from outlast.codec import read_files
+from outlast.clock import Clock
+from outlast.codec import encode_input, read_files
+from outlast.engine.children import input_of
 from outlast.engine.pidns import can_use_pid_namespace, pid_namespace_argv
 from outlast.engine.places import fresh_home, places_of
 from outlast.errors import BadInput, NotFound, SessionExists, SessionUnknown
 from outlast.gateway import HttpGateway, open_gateway
 from outlast.gateway.app import HOOKS, TOOLS
 from outlast.ids import check_session_id, new_id, new_token
+from outlast.records import Recall
 from outlast.session import Session
 from outlast.worker import Worker, WorkerConfig, open_worker
 from outlast.workspaces.local import local
@@ -158,6 +161,7 @@ class _Wrapping:
             places=places,
             door=door,
             say=self._put,
+            unsay=self._unsay,
             steer=self._steer,
             mirrored=self._mirrored,
             opened_s=0.0 if state.opened is None else state.opened.at_s,
@@ -172,6 +176,9 @@ class _Wrapping:
 
     async def _put(self, text: str, input_id: str) -> None:
         await self._session.send(text, id=input_id)
+
+    async def _unsay(self, input_id: str) -> None:
+        await take_back(self._session, input_id, self._setup.clock)
 
     async def _through(self) -> bool:
         """Let what is open go on to its end, and show it. False if it waits for a person."""
@@ -200,6 +207,12 @@ class _Wrapping:
                     await anyio.sleep(0.05)
         click.echo(f"session {name}: {come_back}")
         return Exit.OK
+
+
+async def take_back(session: Session, prompt: str, clock: Clock) -> None:
+    """Let no turn come of the input `prompt`, whether or not it is there. Durable when this returns."""
+    recall = Recall(prompt, clock.now())
+    await session.world.put_input(session.id, input_of(recall, encode_input(recall)))
 
 
 async def run_at_terminal(program: Program, cwd: Path, typed: Wrapped, lost: Callable[[], bool]) -> int:
