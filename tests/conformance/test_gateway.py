@@ -456,7 +456,7 @@ async def test_a_failure_that_may_pass_ends_the_attempt_of_a_harness_that_would_
     said = RawProvider(Reply([b"{}"], kind="application/json", status=529))
 
     async def ask() -> None:
-        async with stage(said, dialogue=dialogue) as on:
+        async with stage(said, dialogue=dialogue, limits=Limits(again_s=())) as on:
             await on.ask(HELLO)
             await anyio.sleep_forever()
 

@@ -54,15 +54,27 @@ class Delivery:
             raise ClientGone
         return answer
 
-    async def pour(self, call: int, feed: Feed) -> None:
-        """Pass on what the provider says, as far as it may be known already."""
+    async def pour(self, call: int, feed: Feed) -> float | None:
+        """Pass on what the provider says, as far as it may be known already.
+
+        Returns after how many seconds it is to be asked again, if the harness has been told nothing so far.
+        """
         poured = False
         async with task_group() as tasks:
             tasks.start_soon(self._cancel_when_gone, tasks.cancel_scope)
             poured = await self._pour(feed)
             tasks.cancel_scope.cancel()
+        if feed.ended == "again":
+            return feed.again_s
         if poured:
             await self._delivered(call)
+        return None
+
+    async def rest(self, pause_s: float) -> None:
+        """Let the harness wait so long."""
+        with anyio.move_on_after(pause_s):
+            await self._http.until_gone()
+            raise ClientGone
 
     async def _pour(self, feed: Feed) -> bool:
         http = self._http
@@ -79,6 +91,8 @@ class Delivery:
         if ended == "whole":
             await http.finish()
             return True
+        if ended == "again":
+            return False
         if feed.instead is not None and not http.started:
             await http.whole(feed.instead.status, feed.instead.body, feed.instead.headers)
         else:

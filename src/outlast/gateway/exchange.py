@@ -28,6 +28,8 @@ from outlast.retry_after import retry_after_s
 POLICY: Final = "model"
 _ERROR_BYTES: Final = 1024 * 1024
 _TAIL_S: Final = 0.2
+_WAITED_FOR_S: Final = 10.0
+"""The longest pause of a provider's wish in which a harness is left to wait: in a longer one nothing need run."""
 _UNKNOWN_WISH: Final = (400, 422)
 _WISH: Final = b"stream_options"
 """What a server names that refuses to tell what a stream has used."""
@@ -67,10 +69,23 @@ class _NotCounted(Exception):
 
 
 class Exchange:
-    """One try at a model call."""
+    """One try at a model call.
 
-    def __init__(self, door: OpenDoor, call: int, line: Line, limits: Limits, clock: Clock) -> None:
+    Args:
+        again_s: after so many seconds there may be another while the harness still waits; None: there may not.
+    """
+
+    def __init__(
+        self,
+        door: OpenDoor,
+        call: int,
+        line: Line,
+        limits: Limits,
+        clock: Clock,
+        again_s: float | None = None,
+    ) -> None:
         self.feed = Feed()
+        self._again_s = again_s
         self._door = door
         self._dialect: Dialect = door.dialect
         self._calls = door.attempt.calls
@@ -265,11 +280,15 @@ class Exchange:
         self.feed.end()
 
     async def _give_up(self, nothing: _CameToNothing, lane: str) -> None:
+        status, asked_s = nothing.instead.status, nothing.retry_after_s
+        ends = (lane != MAIN or self._door.dialogue.retries) and is_passing(status)
         if not self._told:
-            await self._void(nothing.reason, nothing.retry_after_s)
+            await self._void(nothing.reason, asked_s)
+            if ends and self._again_s is not None and not self.feed.status and asked_s <= _WAITED_FOR_S:
+                self.feed.put_off(max(self._again_s, asked_s))
+                return
             self.feed.fail(nothing.instead)
-        status = nothing.instead.status
-        if (lane != MAIN or self._door.dialogue.retries) and is_passing(status):
+        if ends:
             # To the harness a sub-agent would have failed for good, and the model would be told so; and one layer
             # alone asks again.
             self._door.crash(ModelCallFailed(status=status, reason=nothing.reason))

@@ -33,7 +33,9 @@ class Feed:
         """The rest waits for the log."""
         self.instead: Whole | None = None
         """What to answer when the call came to nothing and the harness has been told nothing."""
-        self.ended: Literal["", "whole", "cut"] = ""
+        self.ended: Literal["", "whole", "cut", "again"] = ""
+        self.again_s = 0.0
+        """Of one that has ended so that the provider is to be asked again: after so many seconds."""
         self._pieces: list[bytes] = []
         self._changed = anyio.Event()
 
@@ -59,6 +61,11 @@ class Feed:
         if not self.status:
             self.instead = instead
         self.cut()
+
+    def put_off(self, again_s: float) -> None:
+        """The call came to nothing, of which the harness has been told nothing: it is to be made again."""
+        self.again_s, self.ended = again_s, "again"
+        self._changed.set()
 
     def cut(self) -> None:
         """End in the middle, without a word."""

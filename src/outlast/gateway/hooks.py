@@ -71,6 +71,8 @@ class Hooks:
             door.close(str(over))
             return generic_deny(f"The turn is over: {over}.")
         except Exception as error:
+            if door.over:  # what it is asked about is gone with the attempt
+                return generic_deny(f"The turn is over: {door.over}.")
             log.exception("a hook of %s could not be answered", door.attempt.session)
             return generic_deny(
                 f"The hook could not be answered ({type(error).__name__}), so nothing may run."

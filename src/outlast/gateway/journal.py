@@ -93,18 +93,25 @@ class Journal:
 
     async def _carry_through(self, http: Http, door: OpenDoor, ask: ModelAsk, outgoing: Outgoing) -> None:
         delivery = Delivery(http, door, self._limits, stream=outgoing.stream)
+        pauses = iter(self._limits.again_s)
         while True:
             match await door.attempt.calls.open_model(ask):
                 case Served(call, answer):
-                    return await delivery.serve(call, answer)
+                    await delivery.serve(call, answer)
+                    return
                 case Joined(call, waiting):
                     answer = await delivery.join(waiting)
                     if answer is not None:
-                        return await delivery.serve(call, answer)
+                        await delivery.serve(call, answer)
+                        return
                 case Send(call):
-                    exchange = Exchange(door, call, self._line, self._limits, self._clock)
+                    again_s = next(pauses, None)
+                    exchange = Exchange(door, call, self._line, self._limits, self._clock, again_s)
                     door.tasks.start_soon(exchange.run, outgoing, self._upstream)
-                    return await delivery.pour(call, exchange.feed)
+                    again_s = await delivery.pour(call, exchange.feed)
+                    if again_s is None:
+                        return
+                    await delivery.rest(again_s)
                 case Parked(why):
                     door.close(why)
                     raise _Answered(refused(door.dialect, why))

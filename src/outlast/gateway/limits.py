@@ -30,6 +30,9 @@ class Limits:
     """Without a byte from the provider: as long as the clients of providers wait, for one asked again is paid again."""
     total_s: float = 3600.0
     """For one model call."""
+    again_s: tuple[float, ...] = (0.5, 1.0, 2.0)
+    """Pauses before a provider is asked again whose failure may pass, where one that reached the harness would end the
+    attempt: it waits meanwhile. When they are used up, or the provider asks for a longer one, the attempt does end."""
     calm_s: float = 5.0
     """Between frames that keep a waiting harness calm."""
     progress_s: float = 10.0
