@@ -19,6 +19,7 @@ from outlast.clock import Clock, SystemClock
 from outlast.errors import BadInput, BadSettings
 from outlast.settings import Settings
 from outlast.signing import sign
+from outlast.trust import trusted
 
 TIMEOUT_S: Final = 10.0
 """How long one try may take."""
@@ -77,7 +78,7 @@ class HttpNotifier:
         headers = {**signed, "content-type": "application/json"}
         try:
             with anyio.fail_after(self._timeout_s):
-                async with httpx.AsyncClient(timeout=self._timeout_s) as client:
+                async with httpx.AsyncClient(timeout=self._timeout_s, verify=trusted()) as client:
                     answer = await client.post(self._url, content=body, headers=headers)
         except TimeoutError:
             return f"no answer within {self._timeout_s:g} s"

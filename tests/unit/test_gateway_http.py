@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import ssl
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +15,7 @@ import pytest
 from outlast.codec import zstd
 from outlast.gateway import ApiKey, Limits
 from outlast.gateway.readings import is_reading
+from outlast.trust import trusted
 from tests.gateway.messages import end, read, request, says, stream, user
 from tests.gateway.reference import PlainDialogue, until
 from tests.gateway.stage import RawProvider, Reply, Stage, stage
@@ -366,3 +368,14 @@ def _timers_of(port: int) -> list[int]:
     """The timer of each established connection to `port`."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return [int(row[5][:2]) for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"]
+
+
+def test_certificates_are_read_once_and_again_where_the_environment_names_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    first = trusted()
+    assert trusted() is first
+    assert first.verify_mode is ssl.CERT_REQUIRED
+    monkeypatch.setenv("SSL_CERT_FILE", ssl.get_default_verify_paths().openssl_cafile)
+    assert trusted() is not first

@@ -12,6 +12,7 @@ import httpx
 
 from outlast.gateway.limits import Limits
 from outlast.gateway.target import Asked, Heard, Target
+from outlast.trust import trusted
 
 _NEAR: Final = ("127.0.0.1", "localhost", "[::1]")
 # A provider may think for minutes without a word: its silence tells nothing, but its machine answers probes.
@@ -64,13 +65,12 @@ async def open_line(limits: Limits) -> AsyncGenerator[Line]:
     timeout = httpx.Timeout(limits.silence_s, connect=limits.connect_s, pool=limits.connect_s)
     pool = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60.0)
     # A proxy of the environment leads out into the world; it does not know this machine's own servers.
-    trusted = httpx.create_ssl_context()  # reads every authority's certificate: once is enough
-    near = {f"all://{name}": httpx.AsyncHTTPTransport(trusted, limits=pool) for name in _NEAR}
+    near = {f"all://{name}": httpx.AsyncHTTPTransport(trusted(), limits=pool) for name in _NEAR}
     direct = (
-        None if getproxies() else httpx.AsyncHTTPTransport(trusted, limits=pool, socket_options=_watched())
+        None if getproxies() else httpx.AsyncHTTPTransport(trusted(), limits=pool, socket_options=_watched())
     )
     async with httpx.AsyncClient(
-        verify=trusted, timeout=timeout, limits=pool, mounts=near, transport=direct
+        verify=trusted(), timeout=timeout, limits=pool, mounts=near, transport=direct
     ) as client:
         # One client serves many sessions, and a cookie would tie them together.
         client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))

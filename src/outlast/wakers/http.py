@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import httpx
 
 from outlast.logs import logger
+from outlast.trust import trusted
 from outlast.waker import TIMEOUT_S, hint_of, said_in_vain
 
 log = logger("outlast.waker")
@@ -34,7 +35,7 @@ class HttpWaker:
         try:
             async with (
                 asyncio.timeout(2 * self._timeout_s),
-                httpx.AsyncClient(timeout=self._timeout_s) as client,
+                httpx.AsyncClient(timeout=self._timeout_s, verify=trusted()) as client,
             ):
                 answer = await client.post(self._url, content=hint_of(tenant, session), headers=self._headers)
             if answer.is_error:

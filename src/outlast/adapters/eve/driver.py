@@ -15,6 +15,7 @@ from outlast.adapters.program import REFUSED
 from outlast.adapters.shapes import as_object
 from outlast.errors import HarnessError, ModelCallFailed
 from outlast.groups import task_group
+from outlast.trust import trusted
 
 START_S: Final = 60.0
 """How long eve may take from its start until it takes a prompt."""
@@ -87,7 +88,7 @@ class Driver:
         async with asyncio.timeout(START_S):
             url = await listening
         async with httpx.AsyncClient(
-            base_url=url, timeout=httpx.Timeout(30.0, read=None), trust_env=False
+            base_url=url, timeout=httpx.Timeout(30.0, read=None), trust_env=False, verify=trusted()
         ) as client:
             session = await self._begin(client)
             async with task_group() as tasks:

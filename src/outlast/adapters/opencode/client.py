@@ -10,6 +10,7 @@ from outlast.adapters.opencode.events import Stored, replayed
 from outlast.adapters.opencode.launch import USER
 from outlast.adapters.shapes import Json, as_object, as_objects
 from outlast.errors import HarnessError
+from outlast.trust import trusted
 
 ANSWER_S: Final = 60.0
 """For what OpenCode answers at once; the first question also waits until it has loaded everything."""
@@ -132,4 +133,6 @@ class Client:
 
 def client_of(base_url: str, password: str) -> httpx.AsyncClient:
     """A connection to OpenCode's server."""
-    return httpx.AsyncClient(base_url=base_url, auth=(USER, password), trust_env=False, timeout=ANSWER_S)
+    return httpx.AsyncClient(
+        base_url=base_url, auth=(USER, password), trust_env=False, timeout=ANSWER_S, verify=trusted()
+    )
