@@ -25,7 +25,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
+from urllib.parse import quote
 
 from anyio.abc import ByteStream
 
@@ -40,6 +41,15 @@ hostile code."""
 
 Ref: TypeAlias = Mapping[str, Any]
 """How a provider finds a box again, as JSON: recorded in the session's log."""
+
+SESSION_HEADER: Final = "outlast-session"
+"""Whoever carries requests from a box to the gateway says here from which session's: the gateway lets a token in with
+the mark of its own session, or with none. What a request says of itself is taken off before."""
+
+
+def session_mark(tenant: str, session: str) -> str:
+    """What stands in `SESSION_HEADER`."""
+    return f"{quote(tenant, safe='')}/{session}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from outlast.gateway.wire import LAST, ClientGone, Http
 from outlast.groups import task_group
 from outlast.ids import new_token
 from outlast.logs import logger
+from outlast.sandbox import SESSION_HEADER, session_mark
 
 OURS: Final = "/outlast/"
 HOOKS: Final = OURS + "hooks"
@@ -71,7 +72,7 @@ class _App:
         http = Http(scope, receive, send, self._limits.send_s)
         # Where a program speaks of models, its API key is the token; hooks and tools are set up with a bearer.
         tokens = [http.bearer] if http.path.startswith(OURS) else [http.api_key, http.bearer]
-        guest = self._doors.find(*tokens)
+        guest = _unless_from_another(http, self._doors.find(*tokens))
         try:
             await self._answer(http, guest)
         except ClientGone:
@@ -222,6 +223,15 @@ async def open_gateway(
         app = _App(doors, strangers, journal, passage, dialects, limits)
         async with serving(app, host, unix, limits.close_s, strangers) as base_url:
             yield HttpGateway(base_url, doors, dialects, limits)
+
+
+def _unless_from_another(http: Http, guest: _Guest | None) -> _Guest | None:
+    """Nobody where a token came out of the sandbox of another session than the one that it was made for."""
+    mark = http.headers.get(SESSION_HEADER)
+    if guest is None or mark is None:
+        return guest
+    attempt = guest.door.attempt
+    return guest if mark == session_mark(attempt.tenant, attempt.session) else None
 
 
 async def _reply(http: Http, door: OpenDoor, status: int, message: str) -> None:

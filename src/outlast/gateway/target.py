@@ -7,6 +7,7 @@ from typing import Final, Protocol
 import httpx
 
 from outlast.gateway.wire import Header
+from outlast.sandbox import SESSION_HEADER
 
 # Between two machines only (RFC 9110, section 7.6.1), or ours to say.
 _NOT_PASSED: Final = frozenset(
@@ -21,6 +22,7 @@ _NOT_PASSED: Final = frozenset(
         "expect",
         "host",
         "keep-alive",
+        SESSION_HEADER,
         "proxy-authenticate",
         "proxy-authorization",
         "proxy-connection",

@@ -1,0 +1,66 @@
+"""Takes out of answers what was added to their requests: a host may say it again, to whoever asks in the right way.
+
+In headers and addresses it is left out; in bodies it is written over, byte for byte, so that no length changes. That
+is a second line behind the first, which is that a host gets only what is its own. A body in a coding of the host's is
+past it, and so is a host that answers with the secret in pieces.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+_GONE: Final = b"[removed]"
+_DROPPED: Final = frozenset(
+    {b"set-cookie", b"set-cookie2", b"authentication-info", b"proxy-authentication-info"}
+)
+_USER: Final = re.compile(rb"(?<=//)[^/?#\s\"'<>]*@")
+Header = tuple[bytes, bytes]
+
+
+class Scrub:
+    """Of one answer; `forms` are what must not be in it, the longest first. Without any it changes nothing."""
+
+    def __init__(self, forms: Sequence[bytes]) -> None:
+        self._forms = forms
+        self._longest = max(map(len, forms), default=0)
+        self._held = b""
+
+    def headers(self, headers: Iterable[Header]) -> list[Header]:
+        """Those of an answer, names in lower case."""
+        if not self._forms:
+            return list(headers)
+        return [(name, self._header(value)) for name, value in headers if name not in _DROPPED]
+
+    def body(self, data: bytes) -> bytes:
+        """The next bytes of a body; what may be the beginning of a secret is kept until more comes."""
+        if not self._forms:
+            return data
+        whole = self._over(self._held + data)
+        keep = self._open_end(whole)
+        self._held = whole[len(whole) - keep :]
+        return whole[: len(whole) - keep]
+
+    def rest(self) -> bytes:
+        """What is still kept when the body has ended."""
+        rest, self._held = self._held, b""
+        return rest
+
+    def _header(self, value: bytes) -> bytes:
+        value = _USER.sub(b"", value)
+        for form in self._forms:
+            value = value.replace(form, _GONE)
+        return value
+
+    def _over(self, data: bytes) -> bytes:
+        for form in self._forms:
+            if form in data:
+                data = data.replace(form, b"*" * len(form))
+        return data
+
+    def _open_end(self, data: bytes) -> int:
+        """How many of the last bytes may be the beginning of a secret."""
+        for size in range(min(self._longest - 1, len(data)), 0, -1):
+            end = data[len(data) - size :]
+            if any(form.startswith(end) for form in self._forms):
+                return size
+        return 0
