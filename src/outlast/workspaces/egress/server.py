@@ -1,6 +1,8 @@
 """The way out of one sandbox: sockets that lead out of it, and what stands behind them, in the worker."""
 
+import asyncio
 import os
+import socket
 import ssl
 import stat
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-from anyio.abc import ByteStream, SocketListener, TaskGroup
+from anyio.abc import ByteStream, TaskGroup
 
 from outlast.clock import Clock, SystemClock
 from outlast.errors import WorkspaceError
@@ -28,9 +30,11 @@ from outlast.workspaces.egress.policy import Policy
 from outlast.workspaces.egress.proxy import Means, Proxy
 from outlast.workspaces.egress.rules import Network
 from outlast.workspaces.egress.secrets import Keeper, Secrets, WorkerSecrets
+from outlast.workspaces.egress.stream import READ_BYTES, UnixStream
 
 _PATH_BYTES: Final = 100
 """Of a unix socket, a little less than systems take."""
+_BACKLOG: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,17 @@ async def open_egress(
     mounts = [Mount(public, outside.public)] if means.authority else []
     env = variables(network, outside.proxy_port, bundle)
     async with task_group() as tasks:
-        for way, answering in ways.items():
-            await _serve(way.socket, answering, outside.limits, tasks)
+        servers: list[asyncio.Server] = []
         try:
+            for way, answering in ways.items():
+                servers.append(await _serve(way.socket, answering, outside.limits, tasks))
             yield Egress(tuple(ways), mounts, env)
         finally:
-            tasks.cancel_scope.cancel()
+            for server in servers:
+                server.close()
             for way in ways:
                 way.socket.unlink(missing_ok=True)
+            tasks.cancel_scope.cancel()
 
 
 def _means(network: Network, who: Who, directory: Path, outside: Outside) -> Means:
@@ -137,11 +144,12 @@ def _telling(told: Told | None) -> Told:
     return tell
 
 
-async def _serve(path: Path, answering: Callable[[], Answering], limits: Limits, tasks: TaskGroup) -> None:
-    listener = await anyio.create_unix_listener(path, mode=0o600)
+async def _serve(
+    path: Path, answering: Callable[[], Answering], limits: Limits, tasks: TaskGroup
+) -> asyncio.Server:
     room = anyio.Semaphore(limits.connections)
 
-    async def one(stream: ByteStream) -> None:
+    async def one(stream: UnixStream) -> None:
         try:
             room.acquire_nowait()
         except anyio.WouldBlock:
@@ -152,15 +160,29 @@ async def _serve(path: Path, answering: Callable[[], Answering], limits: Limits,
         except Exception:  # noqa: BLE001 - it is told, with where it came from
             # One client must not end the way of the others; what it did is a bug of ours to be found in the log.
             log.exception("a connection out of a sandbox was dropped")
+        except BaseException:
+            stream.abort()
+            raise
         finally:
             room.release()
 
-    tasks.start_soon(_listen, listener, one)
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.start_soon(one, UnixStream(reader, writer))
+
+    listener = _bound(path)
+    return await asyncio.start_unix_server(connected, sock=listener, limit=READ_BYTES, backlog=_BACKLOG)
 
 
-async def _listen(listener: SocketListener, one: Callable[[ByteStream], object]) -> None:
-    async with listener:
-        await listener.serve(one)
+def _bound(path: Path) -> socket.socket:
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(os.fspath(path))
+        path.chmod(0o600)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 async def _full(stream: ByteStream) -> None:

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from select import POLLIN, poll
 from typing import Final, TypeAlias
 
@@ -9,7 +10,9 @@ import anyio
 import h11
 from anyio.abc import ByteStream, SocketAttribute
 
-PIECE: Final = 256 * 1024
+from outlast.workspaces.egress.stream import READ_BYTES
+
+PIECE: Final = READ_BYTES
 """Bytes that are read at a time."""
 LOST: Final = (
     anyio.BrokenResourceError,
@@ -105,7 +108,12 @@ class Side:
             self.http.receive_data(await self._piece())
 
     async def read_out(self) -> None:
-        """Read until a client closes, and keep nothing."""
+        """Say that nothing more comes, read until a client closes, and keep nothing.
+
+        To close while it still sends would take from it what it was told.
+        """
+        with suppress(NotImplementedError):  # within TLS
+            await self.stream.send_eof()
         while await self._piece():
             pass
 
