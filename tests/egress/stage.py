@@ -8,19 +8,32 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
 from outlast.clock import SystemClock
-from outlast.workspaces.egress import Event, Limits, Network, Outside, Who, WorkerSecrets, open_egress
+from outlast.workspaces.egress import (
+    Allow,
+    Credential,
+    Event,
+    Limits,
+    Network,
+    Outside,
+    Who,
+    WorkerSecrets,
+    from_env,
+    open_egress,
+)
 from outlast.workspaces.egress.authority import Authority, open_authority
 from outlast.workspaces.egress.stream import UnixStream
 
 SOON_S = 5.0
 SECRET = "s3cret-0f-the-f0rge"
 WHO = Who("default", "ticket-1")
+TOKEN = from_env("FORGE_TOKEN")
 QUICK = Limits(linger_s=0.2)
 Speak = Callable[["Line"], Awaitable[None]]
 
@@ -83,6 +96,23 @@ def ok(body: bytes = b"fine", *headers: str) -> bytes:
     """An answer."""
     lines = ["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
+
+
+def near(port: int) -> Allow:
+    """`forge.test`, which is on this machine."""
+    return Allow("forge.test", (port,), private=True)
+
+
+def keyed(port: int, **more: Any) -> Credential:
+    """A credential for it."""
+    given: dict[str, Any] = {
+        "host": "forge.test",
+        "secret": TOKEN,
+        "port": port,
+        "private": True,
+        "name": "forge",
+    }
+    return Credential(**{**given, **more})
 
 
 @dataclass

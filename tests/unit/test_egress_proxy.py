@@ -8,26 +8,12 @@ import pytest
 
 from outlast.workspaces.egress import (
     Allow,
-    Credential,
     Limits,
     Opened,
     TurnedAway,
-    from_env,
     network,
 )
-from tests.egress.stage import SECRET, WHO, Line, answering, host, ok, stage
-
-TOKEN = from_env("FORGE_TOKEN")
-
-
-def near(port: int) -> Allow:
-    return Allow("forge.test", (port,), private=True)
-
-
-def keyed(port: int, **more: Any) -> Credential:
-    return Credential(
-        **{"host": "forge.test", "secret": TOKEN, "port": port, "private": True, "name": "forge", **more}
-    )
+from tests.egress.stage import SECRET, WHO, Line, answering, host, near, ok, stage
 
 
 def get(where: str, path: str = "/", *headers: str) -> str:
@@ -207,7 +193,7 @@ class Turning(dict[str, list[str]]):
 
     asked = 0
 
-    def get(self, key: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def get(self, key: str, default: Any = None) -> Any:
         self.asked += 1
         return self[key][self.asked - 1 :][:1]
 

@@ -108,10 +108,9 @@ class Side:
             self.http.receive_data(await self._piece())
 
     async def read_out(self) -> None:
-        """Say that nothing more comes, read until a client closes, and keep nothing.
-
-        To close while it still sends would take from it what it was told.
-        """
+        """Read what a client still sends until it closes; to close before would take the answer from it."""
+        if self._all_is_here():
+            return
         with suppress(NotImplementedError):  # within TLS
             await self.stream.send_eof()
         while await self._piece():
@@ -120,6 +119,15 @@ class Side:
     async def close(self) -> None:
         """At once, whatever was under way."""
         await anyio.aclose_forcefully(self.stream)
+
+    def _all_is_here(self) -> bool:
+        """Whether nothing of a request is on its way any more, as far as it was a request."""
+        try:
+            while isinstance(event := self.http.next_event(), h11.Data):
+                pass
+        except h11.RemoteProtocolError:
+            return False
+        return event is not h11.NEED_DATA
 
     async def _piece(self) -> bytes:
         try:
