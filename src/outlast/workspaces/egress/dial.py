@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from typing import Final, TypeAlias
 
 import anyio
-import httpx
 from anyio import to_thread
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
@@ -30,13 +29,6 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     """
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(each[4][0]).partition("%")[0] for each in found))
-
-
-def trusted() -> ssl.SSLContext:
-    """The authorities that this process trusts: of `SSL_CERT_FILE` and `SSL_CERT_DIR`, else the usual ones."""
-    context = httpx.create_ssl_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 class Dialer:

@@ -19,9 +19,10 @@ from outlast.errors import WorkspaceError
 from outlast.folders import make_private
 from outlast.groups import task_group
 from outlast.sandbox import Mount, Way
+from outlast.trust import trusted
 from outlast.workspaces.egress.authority import open_authority, roots
 from outlast.workspaces.egress.conversation import Answering, Conversation
-from outlast.workspaces.egress.dial import Dialer, Resolve, resolve, trusted
+from outlast.workspaces.egress.dial import Dialer, Resolve, resolve
 from outlast.workspaces.egress.events import Event, Told, Who, log, write_down
 from outlast.workspaces.egress.forward import Forward
 from outlast.workspaces.egress.inside import BUNDLE, PROXY_PORT, PUBLIC, variables
