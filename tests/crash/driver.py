@@ -38,6 +38,7 @@ from outlast.worlds.postgres import PostgresWorld
 from outlast.worlds.postgres.database import Rows, Value
 from outlast.worlds.postgres.pool import Pool
 from outlast.worlds.sqlite import SqliteWorld
+from tests.crash.coding import coder
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -143,7 +144,7 @@ class Outside:
     def agents(self) -> dict[str, Agent]:
         """By name."""
         helper = Agent("helper", WatchedLoop(self.help_out), tools=self.tools())
-        return {"tester": self.agent(), "helper": helper}
+        return {"tester": self.agent(), "helper": helper, "coder": coder()}
 
     def agent(self) -> Agent:
         if self.orders.family:

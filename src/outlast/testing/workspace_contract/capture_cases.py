@@ -6,7 +6,7 @@ from typing import Final
 import anyio
 
 from outlast.drive import Entry
-from outlast.testing.workspace_contract.case import Case, Stand, promise
+from outlast.testing.workspace_contract.case import Case, Stand, captured, promise
 from outlast.workspace import Site
 
 NOTHING: Final = b""
@@ -20,7 +20,7 @@ async def nothing_new_captures_as_the_same_root_without_packs(stand: Stand) -> N
         assert first.root
         assert first.packs
         assert await stand.said(site, "cat d/file; ls") == "xd\n"
-        again = await site.capture()
+        again = await captured(site)
         assert again.root == first.root
         assert not again.packs
         assert not again.changed
@@ -36,7 +36,7 @@ async def what_is_captured_is_what_another_machine_opens(stand: Stand) -> None:
         assert await _tree(site) == before
         said = await stand.said(site, "./d/tool; cat d/to/file; ls -d empty/within")
         assert said == "ran\nnewempty/within\n", said
-        assert (await site.capture()).root == stand.log.root, "what was brought back is what was written down"
+        assert (await captured(site)).root == stand.log.root, "what was brought back is what was written down"
 
 
 @promise()
@@ -109,7 +109,7 @@ async def many_files_come_back(stand: Stand) -> None:
 async def packs_are_given_again_until_they_are_durable(stand: Stand) -> None:
     async with stand.site() as site:
         await site.files.write("file", b"one")
-        lost = await site.capture()
+        lost = await captured(site)
         assert lost.packs
         await site.files.write("other", b"two")
         await stand.log.commit(
@@ -167,7 +167,7 @@ async def a_shell_comes_back_with_its_files(stand: Stand) -> None:
             'pwd; f "$B"; echo "${m[k 1]}" "${!arr[@]}" "${HOSTTYPE-none}" $R; echo *.none; sh -c \'echo $A$B\'',
         )
         assert said == f"{site.cwd}/d\nf x\ny it's\nv 1 1 3 none 1\n\nit's\n", said
-        assert (await site.capture()).aside == stand.log.aside
+        assert (await captured(site)).aside == stand.log.aside
     assert len(str(stand.log.aside)) < 4_000
 
 

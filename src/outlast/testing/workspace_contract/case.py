@@ -40,6 +40,13 @@ class Ground(Protocol):
 GroundFactory: TypeAlias = Callable[[], AbstractAsyncContextManager[Ground]]
 
 
+async def captured(site: Site) -> Capture:
+    """What its files are, of a site that writes them down."""
+    capture = await site.capture()
+    assert capture is not None, "its files are not written down"
+    return capture
+
+
 @dataclass(slots=True)
 class Log:
     """What the engine would have written down: the newest root, and all packs of durable captures."""
@@ -56,7 +63,7 @@ class Log:
 
     async def commit(self, site: Site) -> Capture:
         """Capture a site, and make that durable."""
-        capture = await site.capture()
+        capture = await captured(site)
         self.root, self.aside = capture.root, capture.aside
         self.packs.update(capture.packs)
         site.captured(capture.root)
