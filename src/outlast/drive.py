@@ -63,16 +63,35 @@ class Packs(Protocol):
 
 
 class PackStore(Packs, Protocol):
-    """A store of packs of its own, beside the World: a directory, a bucket."""
+    """A store of packs of its own, beside the World: a directory, a bucket.
 
-    async def put_many(self, packs: Mapping[str, bytes], *, fence: int) -> None:
-        """Durable when this returns.
+    Packs are named by their hash, so whoever puts one puts what was there already. It is the log that says which tree
+    is a session's, and its fence that keeps the log to one writer; that of the store stops a writer early whose session
+    has gone on elsewhere, and no more than that.
+    """
+
+    async def claim(self, session: str, fence: int) -> None:
+        """From now on, who holds an older fence of this session is refused.
 
         Raises:
+            Fenced: a newer one was claimed.
             WorkspaceError: it cannot be written; the text says what to do.
         """
         ...
 
-    async def names(self) -> Sequence[str]: ...
+    async def put_many(self, packs: Mapping[str, bytes], *, session: str, fence: int) -> None:
+        """Durable when this returns.
 
-    async def remove(self, names: Sequence[str]) -> None: ...
+        Raises:
+            Fenced: a newer fence of this session was claimed.
+            WorkspaceError: it cannot be written; the text says what to do.
+        """
+        ...
+
+    async def names(self, *, older_s: float = 0.0) -> Sequence[str]:
+        """All that it holds and that were put at least so long ago, also where they were put again since."""
+        ...
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Nothing happens to those that are not there."""
+        ...

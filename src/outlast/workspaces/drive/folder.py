@@ -16,8 +16,9 @@ from outlast.drive import EMPTY_ROOT, Capture
 from outlast.errors import WorkspaceError
 from outlast.workspaces.drive.building import Builder
 from outlast.workspaces.drive.format import DIR, PIECE, Item, Place, parse_root, root_text, shown
-from outlast.workspaces.drive.packing import PackWriter, unframe
-from outlast.workspaces.drive.placing import Placer, joined, write_all
+from outlast.workspaces.drive.opening import opened, write_all
+from outlast.workspaces.drive.packing import PackSink, PackWriter, unframe
+from outlast.workspaces.drive.placing import Placer, joined
 from outlast.workspaces.drive.reading import BATCH, check_content
 from outlast.workspaces.drive.scanning import SAID_LIMIT, Scanner, build
 from outlast.workspaces.drive.statcache import Known, from_items, load, save
@@ -81,7 +82,8 @@ class Folder:
         """
         known, surely = await self._knowledge(base_root)
         packs: dict[str, bytes] = {}
-        builder = Builder(PackWriter(self._drive.name_pack, packs.__setitem__), known.contents(), known.nodes)
+        writer = PackWriter(self._drive.name_pack, self._sink(packs))
+        builder = Builder(writer, known.contents(), known.nodes)
         scanner = Scanner(known, builder, self._clock)
         scanner.skips = self._skips
         scanner.check = from_thread.check_cancelled
@@ -97,12 +99,19 @@ class Folder:
         capture = self._drive.capture(root, packs if root != base_root else {}, changed)
         return Capture(capture.root, capture.packs, capture.changed, left_out=scanner.left_out)
 
+    def _sink(self, packs: dict[str, bytes]) -> PackSink:
+        """Takes each pack while the next is being made, in the thread that makes it."""
+        if not self._drive.puts:
+            return packs.__setitem__
+
+        def put(name: str, data: bytes) -> None:
+            from_thread.run(self._drive.put, {name: data})
+
+        return put
+
     def _scan(self, scanner: Scanner, builder: Builder) -> Item | None:
-        fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with opened(self._directory) as fd:
             listing = scanner.scan(fd)
-        finally:
-            os.close(fd)
         span = build(listing, builder)
         builder.close()
         return span

@@ -1,8 +1,8 @@
 """A directory of this machine made equal to a tree, at the cost of what differs.
 
 It works in three strokes, each of which may be cut off anywhere: `Placer.prepare` removes what is not in the tree and
-makes directories and links; then each file that differs is written (`Placer.write`, or `begin_large` and `Large`); at
-last `Placer.finish` sets modes and times of directories, from the deepest up. **Cut off and begun again, it ends
+makes directories and links; then each file that differs is written (`Placer.write`, or `begin` and `end`); at last
+`Placer.finish` sets modes and times of directories, from the deepest up. **Cut off and begun again, it ends
 right**: a file is left alone only if its stat is the one that was remembered with its digest, or its content has that
 digest.
 
@@ -10,19 +10,27 @@ As in `outlast.workspaces.drive.scanning`, every name is looked up in an open di
 """
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Final
 
 from outlast.clock import Clock
 from outlast.ids import ContentHash
-from outlast.workspaces.drive.format import DIR, DIR_MODES, FILE, FILE_MODES, LINK, PIECE, Item
-from outlast.workspaces.drive.scanning import OPEN_DIR, OPEN_FILE, entries_of, read_up_to
+from outlast.workspaces.drive.format import DIR, FILE, LINK, PIECE, Item
+from outlast.workspaces.drive.opening import (
+    MAKE_FILE,
+    OPEN_DIR,
+    entries_of,
+    open_file,
+    open_to_all,
+    opened,
+    read_up_to,
+    remove,
+    write_all,
+)
 from outlast.workspaces.drive.statcache import Known, Line, StatKey, is_racy, stat_key
 
-_MAKE_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SECOND_NS: Final = 1_000_000_000
 _ALL: Final = 0o700
 
@@ -51,7 +59,7 @@ class Placer:
             OSError
         """
         Path(self._directory).mkdir(parents=True, exist_ok=True)
-        with opened(self._directory, b"") as fd:
+        with opened(self._directory) as fd:
             self._prepare(fd, b"")
 
     def _prepare(self, fd: int, path: bytes) -> None:
@@ -64,8 +72,7 @@ class Placer:
             elif item is not None and _kind(stat.st_mode) == item.kind:
                 there[name] = stat
             else:
-                remove(fd, name, stat.st_mode)
-                self.removed += 1
+                self._remove(fd, path, name, stat.st_mode)
         for name, item in items.items():
             match item.kind:
                 case 2:
@@ -75,13 +82,31 @@ class Placer:
                 case _:
                     self._file_there(fd, path, item, there.get(name))
 
+    def _remove(self, fd: int, path: bytes, name: bytes, mode: int) -> None:
+        """Remove what is not in the tree, but for what is not ours to touch in it."""
+        self.removed += 1
+        if self.skips is None or not S_ISDIR(mode):
+            remove(fd, name, mode)
+            return
+        at, kept = joined(path, name), False
+        inner = open_to_all(fd, name)
+        try:
+            for below, stat in list(entries_of(inner)):
+                if self.skips(joined(at, below)):
+                    kept = True
+                else:
+                    self._remove(inner, at, below, stat.st_mode)
+            kept = kept or any(True for _ in entries_of(inner))
+        finally:
+            os.close(inner)
+        if not kept:
+            os.rmdir(name, dir_fd=fd)
+
     def _directory_there(self, fd: int, path: bytes, item: Item, stat: os.stat_result | None) -> None:
         if stat is None:
             os.mkdir(item.name, _ALL, dir_fd=fd)
-        elif stat.st_mode & _ALL != _ALL:
-            os.chmod(item.name, _ALL | (stat.st_mode & DIR_MODES), dir_fd=fd)
         self.lines[path][item.name] = (None, item)
-        inner = os.open(item.name, OPEN_DIR, dir_fd=fd)
+        inner = open_to_all(fd, item.name)
         try:
             self._prepare(inner, joined(path, item.name))
         finally:
@@ -111,7 +136,7 @@ class Placer:
         if stat.st_mode & 0o7777 == item.mode and stat.st_mtime_ns == item.mtime_ns:
             self._remember(path, item, stat_key(stat))
             return
-        inner = _open_own(fd, item.name, stat.st_mode)
+        inner = open_file(fd, item.name)
         try:
             self._settle(inner, path, item)
         finally:
@@ -119,7 +144,7 @@ class Placer:
 
     def _has_content(self, fd: int, item: Item) -> bool:
         try:
-            inner = os.open(item.name, OPEN_FILE, dir_fd=fd)
+            inner = open_file(fd, item.name)
         except OSError:
             return False
         try:
@@ -138,7 +163,7 @@ class Placer:
         """
         for path, item, data in files:
             with opened(self._directory, path) as fd:
-                inner = os.open(item.name, _MAKE_FILE, 0o600, dir_fd=fd)
+                inner = os.open(item.name, MAKE_FILE, 0o600, dir_fd=fd)
                 try:
                     write_all(inner, data)
                     self._settle(inner, path, item)
@@ -148,7 +173,7 @@ class Placer:
     def begin(self, path: bytes, item: Item) -> int:
         """Begin a large file: a descriptor to write its pieces to, and to give to `end`."""
         with opened(self._directory, path) as fd:
-            return os.open(item.name, _MAKE_FILE, 0o600, dir_fd=fd)
+            return os.open(item.name, MAKE_FILE, 0o600, dir_fd=fd)
 
     def end(self, fd: int, path: bytes, item: Item) -> None:
         """The pieces of a large file are written."""
@@ -169,7 +194,7 @@ class Placer:
         Raises:
             OSError
         """
-        with opened(self._directory, b"") as fd:
+        with opened(self._directory) as fd:
             self._finish(fd, b"")
 
     def _finish(self, fd: int, path: bytes) -> None:
@@ -191,52 +216,6 @@ class Placer:
 def joined(path: bytes, name: bytes) -> bytes:
     """The path of a name in a directory."""
     return path + b"/" + name if path else name
-
-
-@contextmanager
-def opened(directory: str, path: bytes) -> Generator[int]:
-    """A directory below `directory`, open, reached through no link."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for name in path.split(b"/") if path else ():
-            inner = os.open(name, OPEN_DIR, dir_fd=fd)
-            os.close(fd)
-            fd = inner
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def remove(fd: int, name: bytes, mode: int) -> None:
-    """Remove a file, or a directory with all that is in it."""
-    if not S_ISDIR(mode):
-        os.unlink(name, dir_fd=fd)
-        return
-    if mode & _ALL != _ALL:
-        os.chmod(name, _ALL, dir_fd=fd)
-    inner = os.open(name, OPEN_DIR, dir_fd=fd)
-    try:
-        for below, stat in list(entries_of(inner)):
-            remove(inner, below, stat.st_mode)
-    finally:
-        os.close(inner)
-    os.rmdir(name, dir_fd=fd)
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of it."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-def _open_own(fd: int, name: bytes, mode: int) -> int:
-    """Open a file of ours to change its mode and times, whatever its mode is."""
-    try:
-        return os.open(name, OPEN_FILE, dir_fd=fd)
-    except PermissionError:
-        os.chmod(name, (mode & FILE_MODES) | 0o400, dir_fd=fd)
-        return os.open(name, OPEN_FILE, dir_fd=fd)
 
 
 def _kind(mode: int) -> int:

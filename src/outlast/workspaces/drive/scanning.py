@@ -9,7 +9,7 @@ again, and if it goes on changing, it is taken as it was read last and not remem
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from stat import S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISLNK, S_ISREG, S_ISSOCK
 from typing import Final
@@ -31,12 +31,11 @@ from outlast.workspaces.drive.format import (
     Place,
     shown,
 )
+from outlast.workspaces.drive.opening import entries_of, open_dir, open_file, read_up_to
 from outlast.workspaces.drive.statcache import Known, Line, StatKey, is_racy, stat_key
 
 SAID_LIMIT: Final = 100
 """Paths that are named, of those that changed and of those that are left out."""
-OPEN_DIR: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-OPEN_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TRIES: Final = 4
 _SECOND_NS: Final = 1_000_000_000
 _KINDS: Final[Sequence[tuple[Callable[[int], bool], str]]] = (
@@ -110,9 +109,9 @@ class Scanner:
         return listing
 
     def _compare(self, path: bytes, old: Mapping[bytes, Line], lines: Mapping[bytes, Line]) -> None:
-        for name, (_, item) in lines.items():
+        for name, line in lines.items():
             before = old.get(name)
-            if before is None or not _same(before[1], item):
+            if before is not line and (before is None or not _same(before[1], line[1])):
                 self._say(path + b"/" + name if path else name)
         for name in old.keys() - lines.keys():
             self._say(path + b"/" + name if path else name)
@@ -123,7 +122,7 @@ class Scanner:
             self._leave_out(at, f"nested deeper than {DEPTH_LIMIT}")
             return None
         try:
-            inner = os.open(name, OPEN_DIR, dir_fd=fd)
+            inner = open_dir(fd, name)
         except PermissionError:
             self._leave_out(at, "may not be read")
             return None
@@ -156,7 +155,7 @@ class Scanner:
             return old
         name = at.rpartition(b"/")[2]
         try:
-            opened = os.open(name, OPEN_FILE, dir_fd=fd)
+            opened = open_file(fd, name)
         except PermissionError:
             self._leave_out(at, "may not be read")
             return None
@@ -221,29 +220,6 @@ class Scanner:
     def _say(self, at: bytes) -> None:
         if len(self.changed) < SAID_LIMIT:
             self.changed.append(shown(at))
-
-
-def entries_of(fd: int) -> Iterator[tuple[bytes, os.stat_result]]:
-    """What is in an open directory, with its stats. What goes while we look was not there."""
-    with os.scandir(fd) as found:
-        for entry in found:
-            try:
-                yield os.fsencode(entry.name), entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-
-
-def read_up_to(fd: int, size: int) -> bytes:
-    """The next `size` bytes, fewer only at the end."""
-    data = os.read(fd, size)
-    if len(data) == size or not data:
-        return data
-    parts = [data]
-    size -= len(data)
-    while size and (data := os.read(fd, size)):
-        parts.append(data)
-        size -= len(data)
-    return b"".join(parts)
 
 
 def build(listing: Listing, builder: Builder) -> Item | None:

@@ -1,6 +1,6 @@
 """A drive: reads trees, and makes new ones from others."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -9,7 +9,7 @@ from outlast.errors import BadInput
 from outlast.ids import blob_hash
 from outlast.workspaces.drive.building import Builder
 from outlast.workspaces.drive.changing import Changer, Edit, gathered
-from outlast.workspaces.drive.format import DIR, FILE, Item, Place, parse_root, root_text, shown
+from outlast.workspaces.drive.format import DIR, FILE, Place, parse_root, root_text, shown
 from outlast.workspaces.drive.packing import PackWriter
 from outlast.workspaces.drive.paths import encode_path
 from outlast.workspaces.drive.reading import Reader
@@ -26,7 +26,21 @@ class Drive:
     capture until then: a root never leads to packs that were given to nobody.
     """
 
-    def __init__(self, packs: Packs, tenant: str) -> None:
+    def __init__(
+        self,
+        packs: Packs,
+        tenant: str,
+        *,
+        put: Callable[[Mapping[str, bytes]], Awaitable[None]] | None = None,
+    ) -> None:
+        """Read trees from packs.
+
+        Args:
+            packs: where they are.
+            tenant: whose; in the name of each pack.
+            put: makes packs durable at once, in a store of their own; no capture gives them then.
+        """
+        self._put = put
         self.name_pack = partial(blob_hash, tenant)
         self.reader = Reader(packs)
         self._walker = Walker(self.reader)
@@ -82,6 +96,23 @@ class Drive:
         async for piece in self.reader.content(item):
             yield piece
 
+    async def contents(self, root: str, *, most_bytes: int = 1 << 30) -> AsyncIterator[tuple[Entry, bytes]]:
+        """All files of a tree with their contents, in the order in which that is cheapest.
+
+        Raises:
+            BadInput: they have more than `most_bytes` together.
+            PacksBroken, PacksGone
+        """
+        top = parse_root(root)
+        if top.size > most_bytes:
+            raise BadInput(
+                detail=f"The files have {top.size:,} bytes, more than the {most_bytes:,} asked for."
+            )
+        found = [(path, item) async for path, item in self._walker.below(top, b"") if item.kind == FILE]
+        found.sort(key=lambda entry: (entry[1].place.pack, entry[1].place.offset))
+        for path, item in found:
+            yield as_entry(item, path), b"".join([piece async for piece in self.reader.content(item)])
+
     async def diff(self, before: str, after: str) -> AsyncIterator[Change]:
         """What is not the same in two trees, in order of the paths. Reads only nodes that are not equal.
 
@@ -112,6 +143,7 @@ class Drive:
         if (b"" if span is None else span.digest) == base.digest:
             return self.capture(root, {}, ())
         writer.close()
+        await self.put(packs)
         self.learn(builder)
         changed = dict.fromkeys(shown(encode_path(edit.path)) for edit in edits[: 2 * CHANGED_LIMIT])
         return self.capture(root_text(span), packs, list(changed)[:CHANGED_LIMIT])
@@ -123,6 +155,20 @@ class Drive:
         if pending:
             self._given[root] = list(pending)
         return Capture(root, pending, changed)
+
+    async def put(self, packs: dict[str, bytes]) -> None:
+        """Make these durable in the store, if there is one of their own; none of them is left then to be given."""
+        if self._put is None or not packs:
+            return
+        await self._put(packs)
+        for name, data in packs.items():
+            self.reader.keep(name, data)
+        packs.clear()
+
+    @property
+    def puts(self) -> bool:
+        """Whether packs are durable in a store of their own before a capture names them."""
+        return self._put is not None
 
     def captured(self, root: str) -> None:
         """What was given with this root is durable."""
@@ -136,10 +182,6 @@ class Drive:
         """Have at hand what a builder has made, whose packs are closed."""
         for place, digest, node in builder.made:
             self.reader.keep_node((digest, place.pack, place.offset), node)
-
-    async def top(self, root: str) -> Item:
-        """The uppermost directory of a tree."""
-        return parse_root(root)
 
     @property
     def walker(self) -> Walker:
