@@ -207,6 +207,7 @@ async def hold(
         finally:
             with anyio.move_on_after(_LEAVING_S, shield=True), suppress(BoxError, Fenced):
                 await line.ask("leave")
+            line.leave()
             tasks.cancel_scope.cancel()
 
 

@@ -117,6 +117,11 @@ class Line:
         self._numbers = itertools.count(1)
         self._wire: _Wire | None = None
         self._dialing = anyio.Lock()
+        self._left = False
+
+    def leave(self) -> None:
+        """Nothing is asked any more."""
+        self._left = True
 
     async def ask(self, op: str, *, wait_s: float = 0.0, **asked: object) -> Mapping[str, Any]:
         """What the supervisor says to it.
@@ -156,6 +161,8 @@ class Line:
 
     async def _connected(self) -> _Wire:
         async with self._dialing:
+            if self._left:
+                raise BoxGone(box=self.name, reason="its holder has left it.")
             if self._wire is None or self._wire.broken:
                 self._wire = await self._connect()
             return self._wire
