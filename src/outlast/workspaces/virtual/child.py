@@ -5,21 +5,19 @@ this process, it is only this process: it holds no credentials, no open files bu
 """
 
 import resource
-import signal
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from outlast.workspaces.virtual.interpreter import Interpreter
-from outlast.workspaces.virtual.wire import Answer, Ask
+from outlast.workspaces.virtual.wire import Answer, Ask, Run
 
 STACK_BYTES: Final = 256 * 1024 * 1024
 """The interpreter descends as deep as what it is given is nested; deeper than this, the process ends."""
-_BASE_BYTES: Final = 1024 * 1024 * 1024
-"""Address space of Python, the libraries and their threads, of which little is ever touched."""
 
 
 class Line:
@@ -39,32 +37,44 @@ class Line:
 
 def main(arguments: list[str]) -> int:
     """Serve until standard input ends."""
-    _limit(int(arguments[0]))
     threading.stack_size(STACK_BYTES)
-    served = threading.Thread(target=_serve, name="shell", daemon=True)
+    served = threading.Thread(target=_serve, args=(int(arguments[0]),), name="shell", daemon=True)
     served.start()
     served.join()
     return 0
 
 
-def _limit(memory: int) -> None:
-    for what, value in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_AS, memory + STACK_BYTES + _BASE_BYTES),
-    ):
-        with suppress(OSError, ValueError):  # macOS does not limit the address space
-            resource.setrlimit(what, (value, value))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-
-def _serve() -> None:
+def _serve(memory_bytes: int) -> None:
     line = Line()
     interpreter = Interpreter(line.write)
     decoder: msgspec.json.Decoder[Ask] = msgspec.json.Decoder(Ask)
+    _limit(memory_bytes)
     for text in sys.stdin.buffer:
-        for answer in interpreter.answer(decoder.decode(text)):
+        ask = decoder.decode(text)
+        if isinstance(ask, Run):
+            _let_cpu(ask.cpu_s)
+        for answer in interpreter.answer(ask):
             line.write(answer)
+
+
+def _limit(memory_bytes: int) -> None:
+    """What this process may take from here on, beside the stack that it has."""
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)]
+    with suppress(OSError):  # no such file, and no such limit, on macOS
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        limits.append((resource.RLIMIT_AS, pages * resource.getpagesize() + memory_bytes))
+    for what, value in limits:
+        hard = resource.getrlimit(what)[1]
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def _let_cpu(seconds: float) -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime + seconds) + 1
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    if hard == resource.RLIM_INFINITY or soft < hard:
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from outlast.workspaces.virtual.wire import ROOT
 
 FILES_BYTES: Final = 256 * 1024
 """Bytes of initial files, which stand in the session's first record."""
-MEMORY_BYTES: Final = 1024 * 1024 * 1024
+MEMORY_BYTES: Final = 512 * 1024 * 1024
+"""What commands may take, with all files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def virtual(
             each session.
         durable: each call's changes are in the log with its outcome. Else all is empty again, but for `files`, when
             the turn ends or is taken over.
-        memory_bytes: what a command may take before it is ended.
+        memory_bytes: what the shell may take, with the files, before it is ended and made anew; 256 MB at least.
 
     Raises:
         BadInput: a path leads out of the workspace, or there is more than is recorded.
@@ -77,8 +78,8 @@ def virtual(
             detail=f"The files of the workspace have {size:,} bytes, more than the {FILES_BYTES:,} that are "
             "recorded with a session. Let a tool write what is larger."
         )
-    if memory_bytes < 64 * 1024 * 1024:
+    if memory_bytes < 256 * 1024 * 1024:
         raise BadInput(
-            detail=f"{memory_bytes:,} bytes of memory are too little for a shell. Give it 64 MB at least."
+            detail=f"{memory_bytes:,} bytes of memory are too little for a shell. Give it 256 MB at least."
         )
     return Virtual(durable, memory_bytes, given)

@@ -1,6 +1,5 @@
 """The shell, in its own process: answers asks with the interpreter of bashkit."""
 
-import resource
 import shlex
 import threading
 from collections.abc import Callable, Iterator
@@ -30,6 +29,11 @@ from outlast.workspaces.virtual.wire import (
 
 FLUSH_S: Final = 0.05
 FLUSH_CHARACTERS: Final = 16 * 1024
+_KEEP: Final = "exec 198>&1 199>&2"
+_RESTORE: Final = "exec 1>&198 2>&199 198>&- 199>&- 0</dev/null"
+"""Around a command, which may leave the shell's own streams elsewhere: what comes after it is to be heard."""
+NAMED: Final = 10
+"""Variables that a note names."""
 _UNLIMITED: Final = 1_000_000_000
 """Commands and rounds of a loop: what bounds a command is its time, of which the site keeps count."""
 
@@ -50,7 +54,7 @@ class Interpreter:
         )
         self._tree = Tree(self._bash)
         self._memory = Memory(self._bash)
-        self._state, _ = self._memory.state(0)
+        self._state, self._dropped = self._memory.state(0)
         self._said = Speech(write)
 
     def answer(self, ask: Ask) -> Iterator[Answer]:
@@ -99,25 +103,33 @@ class Interpreter:
         return Done()
 
     def _run(self, ask: Run) -> Done:
-        _let_cpu(ask.cpu_s)
         undo = self._enter(ask)
+        self._bash.execute_sync(_KEEP)
         result = self._said.through(lambda heard: self._bash.execute_sync(ask.text, heard))
-        if undo:
-            self._bash.execute_sync(undo)
+        for command in (_RESTORE, *undo):
+            self._bash.execute_sync(command)
         told, cut = notes(ask.text, result.stderr, lost=result.stdout_truncated or result.stderr_truncated)
         if not self._tree.stands():
             told.append(f"{ROOT} was removed by this; it stands again, and is empty.")
             self._bash.execute_sync(f"builtin cd {ROOT}")
         done = Done(result.exit_code or int(cut), notes=told)
+        if self._bash.execute_sync("builtin echo heard").stdout != "heard\n":
+            told.append(
+                "this shell can no longer be heard, and is replaced: it knows what it knew before the command."
+            )
+            done.ended = True
+            return done
         state, dropped = self._memory.state(self._tree.outside())
-        if dropped:
-            told.append(f"too long to be remembered beyond this shell: {', '.join(dropped)}.")
+        if set(dropped) - set(self._dropped):
+            names = ", ".join(dropped[:NAMED]) + (", …" if len(dropped) > NAMED else "")
+            told.append(f"too long to be remembered beyond this shell: {names}.")
+        self._dropped = dropped
         if state != self._state:
             self._state = done.state = state
         return done
 
-    def _enter(self, ask: Run) -> str:
-        """Set directory and environment of this command alone; the command that takes them back."""
+    def _enter(self, ask: Run) -> list[str]:
+        """Set directory and environment of this command alone; the commands that take them back."""
         undo: list[str] = []
         if ask.cwd:
             undo.append(f"builtin cd -- {shlex.quote(self._bash.shell_state().cwd)}")
@@ -127,7 +139,7 @@ class Interpreter:
             was = self._bash.execute_sync(f"builtin declare -p {shlex.quote(name)}").stdout.strip()
             undo.append(f"builtin unset -v {shlex.quote(name)}; {was}".rstrip("; "))
             self._bash.execute_sync(f"builtin export {shlex.quote(name)}={shlex.quote(value)}")
-        return "\n".join(undo)
+        return undo
 
 
 class Speech:
@@ -180,11 +192,3 @@ class Speech:
             self._out, self._err, self._held = [], [], 0
         if said.out or said.err:
             self._write(said)
-
-
-def _let_cpu(seconds: float) -> None:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = int(used.ru_utime + used.ru_stime + seconds) + 1
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    if hard in {resource.RLIM_INFINITY, -1} or soft < hard:
-        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))

@@ -17,9 +17,13 @@ class Stream:
         self._tail_bytes = 0
         self.cut = 0
         """Bytes that are not kept."""
+        self.at_start = True
+        """A line begins here."""
 
     def add(self, text: str) -> None:
         """The stream goes on."""
+        if text:
+            self.at_start = text.endswith("\n")
         data = text.encode("utf-8", "replace")
         if self._head_left:
             first = data[: self._head_left]
@@ -61,6 +65,10 @@ class Output:
         self.err.add(err)
         if self._show is not None and (out or err):
             self._show(out + err)
+
+    def note(self, text: str) -> None:
+        """A line of ours, behind what the command wrote."""
+        self.err.add(f"{text}\n" if self.err.at_start else f"\n{text}\n")
 
     @property
     def cut(self) -> int:

@@ -92,4 +92,10 @@ def _fitting(lines: list[str]) -> tuple[list[str], list[str]]:
         left -= len(lines[at])
         dropped.add(at)
     kept = [line for at, line in enumerate(lines) if at not in dropped]
-    return kept, [lines[at].split("=", 1)[0].split("\n", 1)[0][:80] for at in sorted(dropped)]
+    return kept, [_called(lines[at]) for at in sorted(dropped)]
+
+
+def _called(line: str) -> str:
+    """What is set by a line, for people."""
+    variable = _VARIABLE.match(line)
+    return f"${variable[1]}" if variable else line.split("\n", 1)[0][:80]

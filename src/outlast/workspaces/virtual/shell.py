@@ -15,6 +15,8 @@ from outlast.errors import HarnessError, WorkspaceError
 from outlast.workspaces.virtual.wire import Answer, Ask, Done, Failed, Piece, Said
 
 _CHILD: Final = "outlast.workspaces.virtual.child"
+_ENVIRON: Final = {"PATH": os.defpath, "MALLOC_ARENA_MAX": "2"}
+"""All that the process is told of this one. With an arena for each thread, most of its address space would be empty."""
 _END_S: Final = 10.0
 
 
@@ -60,7 +62,8 @@ class Shell:
                         return last, pieces
         except (HarnessError, msgspec.DecodeError) as error:
             raise ShellEndedError(str(error)) from error
-        raise ShellEndedError(self._process.errors()[-500:])
+        last = self._process.errors().split("\n", 1)[0]
+        raise ShellEndedError(f"It said: {last[:300]}" if last else "")
 
     async def end(self) -> None:
         """End it, whatever it does. When this returns it is dead, or the worker could not prove it in time."""
@@ -87,7 +90,7 @@ async def _hold(processes: Processes, memory_bytes: int, *, task_status: TaskSta
     argv = [sys.executable, "-I", "-m", _CHILD, str(memory_bytes)]
     shell: Shell | None = None
     try:
-        async with processes.start(argv, env={"PATH": os.defpath}, cwd=Path("/")) as process:
+        async with processes.start(argv, env=_ENVIRON, cwd=Path("/")) as process:
             shell = Shell(process)
             task_status.started(shell)
             await shell.dropped.wait()

@@ -145,7 +145,7 @@ class VirtualSite:
                 f"the command ended the shell: it took too much memory, or went too deep. {_REBUILT} {ended}"
             ]
         for note in (*self._notes, *notes):
-            output.err.add(f"virtual: {note.strip()}\n")
+            output.note(f"virtual: {note.strip()}")
         self._notes = []
         return Ran(status, output.out.text(), output.err.text(), output.cut, timed_out)
 
@@ -159,6 +159,8 @@ class VirtualSite:
         if isinstance(answer, Failed):
             raise _error(answer)
         self._kept.took(pieces, answer.gone, answer.state)
+        if answer.ended:
+            await self._drop(shell)
         return answer
 
     async def _awake(self) -> Shell:

@@ -107,6 +107,8 @@ class Done(msgspec.Struct, tag="done", omit_defaults=True, gc=False):
     status: int = 0
     lost: bool = False
     """The command wrote more than the shell passes on."""
+    ended: bool = False
+    """The shell can no longer be heard: what is to go on needs another."""
     gone: list[str] = []
     """Paths that are no longer in the tree."""
     notes: list[str] = []
