@@ -33,7 +33,7 @@ for n in -1 0 7; do if ((n < 0)); then echo neg; elif ((n == 0)); then echo zero
 ### select is fed from a file
 printf '2\n9\n' | (PS3='? '; select x in a b; do echo "got $x"; done) 2>/dev/null
 ### conditional: strings and patterns
-[[ abc == a* && abc != "a*" && abc < abd && -n x && -z '' ]] && echo yes; [[ a == b || ! c == d ]]; echo $?
+[[ abc == a* && abc != "a*" && abc < abz && -n x && -z '' ]] && echo yes; [[ a == b || ! c == d ]]; echo $?
 ### conditional: regular expressions
 [[ 'key = val 12' =~ ^([a-z]+)\ *=\ *(.*)\ ([0-9]+)$ ]] && printf '%s,' "${BASH_REMATCH[@]}"; re='^x+$'; [[ xxx =~ $re ]]; echo $?
 ### conditional: files
