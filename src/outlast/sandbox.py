@@ -96,6 +96,8 @@ class Spec:
     idle_s: float = 0.0
     """How long the box outlives its worker; 0: not at all."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    spare: Callable[[int], None] | None = None
+    """Told the pid of what outlives the worker on its own machine (`outlast.workspace.Stay.spare`)."""
 
 
 @dataclass(frozen=True, slots=True)

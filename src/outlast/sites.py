@@ -4,7 +4,7 @@ The kind of a workspace is found by the word that stands in its reference, among
 `outlast.workspaces`, so that third parties can add theirs.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -67,6 +67,8 @@ class Ground:
     silence_s: float
     kinds: Mapping[str, Kind] = field(default_factory=dict[str, Kind])
     """Beside those that are installed."""
+    spare: Callable[[int], None] | None = None
+    """As in `Stay`."""
 
     @asynccontextmanager
     async def open(self, world: World, state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
@@ -115,6 +117,7 @@ class Ground:
             aside=aside,
             packs=packs,
             processes=self.processes,
+            spare=self.spare,
         )
 
 

@@ -18,7 +18,7 @@ from outlast.codec import encode_records
 from outlast.engine.able import Able
 from outlast.engine.claiming import Claiming, Desk, Terms
 from outlast.engine.control import Control
-from outlast.engine.deadlines import Supervision
+from outlast.engine.deadlines import Supervision, write_spared
 from outlast.engine.harness import SupervisedProcesses
 from outlast.engine.keeper import Keeper
 from outlast.engine.peers import Peers, forget_locks, retire
@@ -120,7 +120,8 @@ class Worker:
         self.processes = SupervisedProcesses(
             config.locks, keeper, config.lease_s, self._has_pid_namespaces, lock
         )
-        self._ground = Ground(config.data, gateway, self.processes, config.silence_s, config.kinds)
+        spare = config.supervision and partial(write_spared, config.supervision.deadline_fd)
+        self._ground = Ground(config.data, gateway, self.processes, config.silence_s, config.kinds, spare)
         self.id = config.name
         self.lost = False
         """The leases were lost: nothing more can be advanced by this worker."""

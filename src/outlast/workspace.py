@@ -237,6 +237,8 @@ class Stay:
     """Reads what the log holds."""
     processes: "Processes"
     """Starts programs on this machine, supervised."""
+    spare: Callable[[int], None] | None = None
+    """Lets a process, with what is below it, outlive the worker: tell it its pid. None: nothing would end it."""
     gateway: str = ""
     """Where the worker's gateway listens: `http://127.0.0.1:<port>`."""
 

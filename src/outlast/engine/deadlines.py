@@ -11,6 +11,7 @@ from typing import Final
 from outlast.engine.supervisor import (
     DEADLINE_BYTES,
     DEADLINE_FD_VARIABLE,
+    SPARE,
     SUPERVISOR_LOCK_VARIABLE,
     SUPERVISOR_PID_VARIABLE,
 )
@@ -61,8 +62,20 @@ def write_deadline(fd: int, until_ns: int) -> None:
     When the supervisor is gone, or does not read (the pipe is full), nothing is written: the last deadline
     that it read stands.
     """
+    _write(fd, b"%0*d" % (DEADLINE_BYTES, max(0, until_ns)))
+
+
+def write_spared(fd: int, pid: int) -> None:
+    """Tell a supervisor that a descendant, with what is below it, is to outlive its tree. Never blocks; any thread.
+
+    Where it does not get through, that process dies with the tree.
+    """
+    _write(fd, SPARE + b"%0*d" % (DEADLINE_BYTES - len(SPARE), pid))
+
+
+def _write(fd: int, message: bytes) -> None:
     try:
-        os.write(fd, b"%0*d" % (DEADLINE_BYTES, max(0, until_ns)))
+        os.write(fd, message)
     except OSError as failed:
         if failed.errno not in {errno.EPIPE, errno.EAGAIN}:
             raise

@@ -53,6 +53,7 @@ class Linux:
         self._poll.register(self._signals, select.POLLIN)
         self._poll.register(self._timer, select.POLLIN)
         self._armed_ns = 0
+        self._spared: dict[int, bytes] = {}
         self.own_fds = [self._signals, self._timer]
 
     @staticmethod
@@ -104,22 +105,37 @@ class Linux:
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    def spare(self, pid: int) -> None:
+        """Count this descendant, and what is below it, to the tree no more. Nothing happens where it is gone."""
+        try:
+            self._spared[pid] = stat_fields(pid)[19]
+        except OSError:
+            return
+
+    def has_only_spared(self) -> bool:
+        """Every child that is left is one that is spared."""
+        return bool(self._spared) and not self._children().get(os.getpid())
+
     def kill_tree(self, child: int) -> list[int]:
         """Send SIGKILL to every descendant. Returns those that may not be killed."""
         return [pid for pid in self.descendants(child) if not send(pid, signal.SIGKILL)]
 
-    @staticmethod
-    def descendants(_child: int) -> list[int]:
-        """Every process below this one: nothing leaves the tree of a subreaper."""
+    def descendants(self, _child: int) -> list[int]:
+        """Every process below this one that is not spared: nothing leaves the tree of a subreaper."""
+        return _below(os.getpid(), self._children())
+
+    def _children(self) -> dict[int, list[int]]:
+        """The children of each process, without those that are spared."""
         children: dict[int, list[int]] = {}
         for name in os.listdir("/proc"):
             if name.isdigit():
                 try:
-                    parent = int(stat_fields(int(name))[1])
+                    fields = stat_fields(int(name))
                 except OSError:
                     continue  # it died meanwhile
-                children.setdefault(parent, []).append(int(name))
-        return _below(os.getpid(), children)
+                if self._spared.get(int(name)) != fields[19]:
+                    children.setdefault(int(fields[1]), []).append(int(name))
+        return children
 
     def _signal_fd(self, numbers: tuple[int, ...]) -> int:
         # On big-endian machines a sigset_t is an array of words; those are not supported.
@@ -157,6 +173,14 @@ class MacOS:
     def start_time() -> int:
         """Not needed: nobody waits for a pid here."""
         return 0
+
+    def spare(self, _pid: int) -> None:
+        """Nothing outlives a worker here: there are no sandboxes that could."""
+
+    @staticmethod
+    def has_only_spared() -> bool:
+        """Nothing is spared."""
+        return False
 
     def listen(self, pipe: int, _parent_pid: int) -> None:
         """Let `wait` also end when `pipe` has news."""

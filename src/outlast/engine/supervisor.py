@@ -3,14 +3,16 @@
     supervise.py --lock PATH --ttl-s 10 [--grace-s 0] -- command …
 
 Promise: once the lock at PATH is free and its record says `"dead": true`, nothing that the command started
-is alive.
+is alive, but what it asked to be spared.
 
 The supervisor is a child subreaper, so that no descendant can leave its tree, and alone holds the lock, so
 that no descendant can keep or drop the proof. It reads deadlines (20 digits, CLOCK_BOOTTIME in nanoseconds)
 from a pipe: the command finds the pipe's write end in OUTLAST_DEADLINE_FD; or, with `--deadline-fd` and
 `--parent-pid`, whoever starts the supervisor keeps it. When the pipe ends, the command exits or the
 deadline passes, the supervisor kills all descendants until none is left, says so in the lock's record and
-exits, which frees the lock. Until the first deadline comes, `--ttl-s` from its own start counts. With
+exits, which frees the lock. A message `+` and 19 digits of a pid asks that this descendant, and what is below it,
+be spared: a sandbox that outlives its worker, whose end has a proof of its own. Nobody but the holder of the pipe
+can ask it. Until the first deadline comes, `--ttl-s` from its own start counts. With
 `--grace-s`, what a command that ended by itself left behind gets SIGTERM and that much time first.
 
 Exit status: that of the command, 128 + n if signal n ended it, 86 if the deadline did, 126 or 127 if it
@@ -63,6 +65,7 @@ EXIT_CANNOT_RUN = 126
 EXIT_NOT_FOUND = 127
 
 DEADLINE_BYTES = 20
+SPARE = b"+"
 DEADLINE_FD_VARIABLE = "OUTLAST_DEADLINE_FD"
 SUPERVISOR_PID_VARIABLE = "OUTLAST_SUPERVISOR_PID"
 SUPERVISOR_LOCK_VARIABLE = "OUTLAST_SUPERVISOR_LOCK"
@@ -158,6 +161,7 @@ class Supervisor:
     def run(self) -> int:
         """Watch, then end the tree. Returns the status to exit with."""
         why = self._watch()
+        self._read_messages()  # what it said last may have come after its death was seen
         if self._options.grace_s > 0 and self._ended_by_itself(why):
             self._ask_to_end()
         self._end_tree()
@@ -244,28 +248,34 @@ class Supervisor:
             return "released"
         if not select.select([self._pipe], [], [], 0)[0]:
             return ""
-        read = os.read(self._pipe, 4000)
-        if not read:
-            return "released"
-        self._half_read += read
-        whole = len(self._half_read) // DEADLINE_BYTES * DEADLINE_BYTES
-        if whole:
-            newest = self._half_read[whole - DEADLINE_BYTES : whole]
-            self._half_read = self._half_read[whole:]
-            if not newest.isdigit():
-                return "garbage"
-            self._deadline_ns = int(newest)
+        return self._read_messages()
+
+    def _read_messages(self) -> str:
+        """Take what the pipe holds now. Returns why the watch is over, or nothing."""
+        while select.select([self._pipe], [], [], 0)[0]:
+            read = os.read(self._pipe, 4000)
+            if not read:
+                return "released"
+            self._half_read += read
+            while len(self._half_read) >= DEADLINE_BYTES:
+                message, self._half_read = self._half_read[:DEADLINE_BYTES], self._half_read[DEADLINE_BYTES:]
+                if message[:1] == SPARE and message[1:].isdigit():
+                    self._machine.spare(int(message[1:]))
+                elif message.isdigit():
+                    self._deadline_ns = int(message)
+                else:
+                    return "garbage"
         return ""
 
     def _reap(self) -> bool:
-        """Collect the dead. Returns whether no child is left, living or dead."""
+        """Collect the dead. Returns whether no child is left, living or dead, but those that are spared."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return True
             if pid == 0:
-                return False
+                return self._machine.has_only_spared()
             if pid == self._child:
                 self._status = status
 

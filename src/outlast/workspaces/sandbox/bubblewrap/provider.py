@@ -196,6 +196,8 @@ class Bubblewrap:
             raise BoxError(box=spec.name, reason=f"bubblewrap cannot make it: {said}.")
         if spec.idle_s > 0:
             os.close(pipe)
+            if spec.spare is not None:
+                spec.spare(int(said.split()[1]))
             return card, None
         return card, pipe
 
