@@ -11,7 +11,7 @@ Workers are processes, and what kills them is SIGKILL. A case that a subject say
 
 from typing import Final
 
-from outlast.testing.adapter_contract import gate_cases, inner_cases, kill_cases, turn_cases
+from outlast.testing.adapter_contract import fork_cases, gate_cases, inner_cases, kill_cases, turn_cases
 from outlast.testing.adapter_contract.case import (
     Case,
     CaseResult,
@@ -24,6 +24,7 @@ from outlast.testing.adapter_contract.subject import Compaction, Subject
 
 CASES: Final[tuple[Case, ...]] = (
     *turn_cases.CASES,
+    *fork_cases.CASES,
     *kill_cases.CASES,
     *inner_cases.CASES,
     *gate_cases.CASES,

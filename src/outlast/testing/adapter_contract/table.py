@@ -24,6 +24,7 @@ PROMISES: Final[Mapping[str, tuple[str, ...]]] = {
     "Steers reach the running turn": ("a_steer_",),
     "Cancels leave a sound conversation": ("a_cancelled_turn_", "a_turn_cancelled_"),
     "A provider that fails": ("an_error_that_", "a_provider_that_", "an_answer_cut_", "a_stream_cut_"),
+    "Forks, in the midst of a turn and before one": ("a_session_forked_", "a_fork_"),
     "`kill -9` of the worker, wherever the turn is": (
         "a_worker_killed_when_",
         "a_worker_killed_while_",
