@@ -70,11 +70,10 @@ def _as_recorded(intent: CallIntent) -> Declared:
     return Declared(intent.policy, intent.on_doubt)
 
 
-@given(logs(), logs(), st.data())
-def test_a_fork_goes_on_as_any_session_does(
-    log: list[Commit], other: list[Commit], data: st.DataObject
+@given(logs(), st.data())
+def test_a_fork_folds_from_its_snapshots_and_can_be_forked_anywhere(
+    log: list[Commit], data: st.DataObject
 ) -> None:
-    """Whatever comes next for a session whose turns are over comes next for a fork of it."""
     at = data.draw(st.integers(1, len(log)))
     past, _ = forked_at(log, at)
     taken = fold("f", past)

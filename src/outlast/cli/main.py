@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "signal": ("outlast.cli.rule:signal", "Tell a turn that what it waits for has happened."),
     "decide": ("outlast.cli.rule:decide", "Decide about a call in doubt, or answer a question."),
     "retry": ("outlast.cli.rule:retry", "Let a stuck or diverged turn go on."),
+    "files": ("outlast.cli.files:files", "Look at a session's files, as its log has them."),
+    "undo": ("outlast.cli.undo:undo", "Bring your directory back to before a turn."),
     "fork": ("outlast.cli.fork:fork", "Open a session that goes on from the past of another."),
     "docs": ("outlast.cli.docs:docs", "Look at a session's documents, edit and follow them."),
     "cancel": ("outlast.cli.act:cancel", "End the open turn, also a stuck or diverged one."),

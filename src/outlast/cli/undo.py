@@ -1,0 +1,216 @@
+"""`outlast undo`: a user's directory as it was before a turn.
+
+What is overwritten is durable in the session's log before the first file is touched, so that an undo can be undone; and
+what the files then are is in the log after the last. Cut off in between, and done again, it ends right.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+from anyio import to_thread
+
+from outlast.cli.machine import machine_id
+from outlast.cli.options import SESSION, Setup, examples, perform, shared
+from outlast.cli.text import plain
+from outlast.cli.trees import Trees, shown
+from outlast.codec import Packer, encode_records, record_refs
+from outlast.drive import Capture
+from outlast.errors import BadInput, Refused, WorkspaceError
+from outlast.fold import SessionState
+from outlast.records import FORMAT, AnyRecord, FilesKept
+from outlast.session import Session
+from outlast.state import status_of
+from outlast.workspaces.drive import Change, Folder
+from outlast.workspaces.local.extent import measured
+from outlast.workspaces.local.kind import DRIVES
+from outlast.world import Header, SessionHead
+from outlast.world.commit import make_commit
+
+AHEAD: Final = 4 * 1024 * 1024
+"""Bytes of packs in one commit."""
+CHANGED_LIMIT: Final = 100
+NOT_YOURS: Final = (
+    "{session} works in {where}, which outlast keeps by itself: there is no directory of yours to bring back. To go on "
+    "from before a turn, fork it: outlast fork {session} --turn N."
+)
+
+
+@click.command(
+    epilog=examples(
+        "outlast undo pricing-3f2a",
+        "outlast undo pricing-3f2a --turn 4 --yes",
+        "outlast undo pricing-3f2a --at 214",
+    )
+)
+@click.argument("session", type=SESSION)
+@click.option("--turn", type=click.IntRange(1), help="As it was before this turn; by default the newest one.")
+@click.option("--at", type=click.IntRange(1), help="As it was at this commit: takes an undo back.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@shared
+def undo(session: str, turn: int | None, at: int | None, yes: bool, world: str | None, json: bool) -> None:
+    """Bring the directory that SESSION works in back to what it was before a turn.
+
+    It shows what that changes, and asks. What you have changed by hand since is overwritten as well; it is kept in the
+    log first, and the command that brings it back is printed. What git ignores is not touched, nor are git's own files.
+    The conversation stays as it is: tell the agent.
+    """
+    if turn is not None and at is not None:
+        raise click.UsageError("--turn and --at exclude each other.")
+
+    async def body(setup: Setup) -> None:
+        async with setup.world() as opened:
+            undoing = await _begin(setup, await Session.find(opened, session))
+            number = undoing.state.tree.turn if turn is None else turn
+            trees = undoing.trees
+            root = await trees.before(number) if at is None else (await trees.at(at)).tree.root
+            before = f"turn {number}" if at is None else f"commit {at}"
+            await undoing.bring_back(root, before, yes=yes)
+
+    perform(body, world=world, json=json)
+
+
+async def _begin(setup: Setup, session: Session) -> "_Undoing":
+    """Look whether anything can be undone.
+
+    Raises:
+        Refused: something works on the files.
+        BadInput, NotFound, WorkspaceError
+    """
+    head, trees = await session.head(), Trees.of(session)
+    state = await session.state()
+    said = {} if state.opened is None else state.opened.workspace
+    if said.get("kind") != "local":
+        where = (
+            f"a workspace of the kind {said['kind']}" if said.get("kind") else "a directory of its worker's"
+        )
+        raise BadInput(detail=NOT_YOURS.format(session=session.id, where=where))
+    state = await trees.at()
+    host = str(said.get("host", ""))
+    if host and host != machine_id(setup.settings.data):
+        raise BadInput(detail=f"{session.id} works in {said['path']} of another machine. Undo it there.")
+    if state.turn is not None:
+        hint = f"End it first: outlast cancel {session.id}."
+        raise Refused(
+            detail=f"Turn {state.turn.turn} of {session.id} is open and may be changing files. {hint}"
+        )
+    if state.queue or head.waiting_inputs:
+        raise Refused(
+            detail=f"A prompt waits in {session.id}, whose turn may begin at any time. Let it end first."
+        )
+    directory = Path(str(said["path"]))
+    if not await to_thread.run_sync(directory.is_dir):
+        raise WorkspaceError(detail=f"The directory {directory} of {session.id} is not there any more.")
+    extent = await to_thread.run_sync(measured, directory)
+    if isinstance(extent, str):
+        raise WorkspaceError(detail=f"{directory} cannot be brought back: {extent}.")
+    opened = state.opened
+    cache = (
+        setup.settings.data
+        / DRIVES
+        / (session.id if opened is None else opened.folder or session.id)
+        / "known"
+    )
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    folder = Folder(trees.drive, directory, cache, skips=extent.skips)
+    return _Undoing(setup, session, trees, folder, head, state)
+
+
+@dataclass(slots=True)
+class _Undoing:
+    """One undo."""
+
+    setup: Setup
+    session: Session
+    trees: Trees
+    folder: Folder
+    head: SessionHead
+    state: SessionState
+
+    async def bring_back(self, root: str, before: str, *, yes: bool) -> None:
+        """Show what is different, ask, keep what there is, and make it as it was."""
+        now = await self.folder.checkpoint(self.state.tree.root)
+        changes = [change async for change in self.trees.changes(now.root, root)]
+        paths = [shown(change.path) for change in changes]
+        session = self.session.id
+        facts = {"session": session, "before": before, "changed": paths}
+        if not changes:
+            self.setup.say(
+                {**facts, "back": None}, f"The files of {session} are as they were before {before}."
+            )
+            return
+        if not self.setup.json:
+            await self._show(changes, now.root, root)
+        if not yes:
+            _ask(len(changes), before)
+        kept = await self._keep(now)
+        await self.folder.restore(root)
+        await self._write([self._record(root, paths)], {})
+        back = f"outlast undo {session} --at {kept}"
+        self.setup.say(
+            {**facts, "back": kept},
+            f"{len(paths)} brought back to before {before}. Take that back with: {back}",
+        )
+
+    async def _show(self, changes: Sequence[Change], now: str, root: str) -> None:
+        for change in changes:
+            for line in await self.trees.shown(change, now, root):
+                click.echo(plain(line))
+
+    async def _keep(self, now: Capture) -> int:
+        """Make what there is durable; returns the number of the commit that says so."""
+        for packs in _pieces(now.packs):
+            await self._write([], packs)
+        await self._write([self._record(now.root, now.changed)], {})
+        self.trees.drive.captured(now.root)
+        return self.state.seq
+
+    def _record(self, root: str, changed: Sequence[str]) -> AnyRecord:
+        at_s = self.setup.clock.now()
+        return FilesKept(
+            root, self.state.tree.turn, "undo", changed=tuple(changed[:CHANGED_LIMIT]), at_s=at_s
+        )
+
+    async def _write(self, records: list[AnyRecord], packs: Mapping[str, bytes]) -> None:
+        """One commit, while nobody holds the session.
+
+        Raises:
+            NotIdle, CommitConflict, Fenced: somebody has begun to work on it.
+        """
+        world, state = self.session.world, self.state
+        packer = Packer(world.tenant, set())
+        for pack in packs.values():
+            packer.blob(pack)
+        header = Header(
+            seq=state.seq + 1,
+            fence=state.fence,
+            format=FORMAT,
+            events=len(records),
+            refs=tuple(dict.fromkeys((*record_refs(records), *packer.blobs))),
+            wake_at_s=self.head.wake_at_s,
+            status=status_of(state),
+        )
+        await world.commit_idle(self.session.id, make_commit(header, encode_records(records), packer.blobs))
+        state.seq += 1
+
+
+def _pieces(packs: Mapping[str, bytes]) -> Iterator[Mapping[str, bytes]]:
+    piece: dict[str, bytes] = {}
+    for name, data in packs.items():
+        piece[name] = data
+        if sum(map(len, piece.values())) >= AHEAD:
+            yield piece
+            piece = {}
+    if piece:
+        yield piece
+
+
+def _ask(count: int, before: str) -> None:
+    if not sys.stdin.isatty():
+        raise BadInput(
+            detail="There is no terminal to ask on. Give --yes to bring files back without a question."
+        )
+    click.confirm(f"Bring {count} back to before {before}?", abort=True, err=True)

@@ -1,0 +1,153 @@
+"""`outlast undo`: a user's directory as it was before a turn, and back again."""
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from click.testing import CliRunner, Result
+
+from outlast.cli.main import main
+from outlast.cli.undo import undo
+from outlast.opening import open_world
+from outlast.session import Session
+from outlast.workspaces.drive import Folder
+from outlast.workspaces.local import local
+from outlast.world import World
+from tests.kept import Kept
+
+
+class Shop:
+    """A directory in which a session has had turns, and a command line."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.directory = tmp_path / "shop"
+        self.directory.mkdir()
+        self.url = f"sqlite:{tmp_path / 'world.db'}"
+        self.environ = {"OUTLAST_DATA_DIR": str(tmp_path / "data"), "OUTLAST_WORLD": self.url}
+        self.world(self._fill)
+
+    def world(self, body: Callable[[World], Awaitable[None]]) -> None:
+        async def within() -> None:
+            async with open_world(self.url) as world:
+                await body(world)
+
+        anyio.run(within)
+
+    async def _fill(self, world: World) -> None:
+        kept = Kept(world, "s")
+        await kept.open(dict(local(self.directory).reference()), str(self.directory))
+        await kept.play({"a.txt": "one\n", "src/b.txt": "b\n"})
+        await kept.play({"a.txt": "two\n", "src/b.txt": None, "new.txt": "new\n"})
+        await kept.play({"a.txt": "three\n"})
+        await Folder(kept.drive, self.directory).restore(kept.root)
+
+    def run(self, *words: str, status: int = 0) -> Result:
+        result = CliRunner().invoke(main, ["undo", *words], env=self.environ)
+        assert result.exit_code == status, result.output
+        return result
+
+    def json(self, *words: str, status: int = 0) -> Any:
+        return json.loads(self.run(*words, "--json", status=status).stdout.splitlines()[-1])
+
+    def files(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for path in sorted(self.directory.rglob("*")):
+            if path.is_file():
+                found[str(path.relative_to(self.directory))] = path.read_text()
+        return found
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+LAST = {"a.txt": "three\n", "new.txt": "new\n"}
+
+
+def test_the_newest_turn_is_undone_and_the_undo_too(shop: Shop) -> None:
+    assert shop.files() == LAST
+    done = shop.run("s", "--yes").stdout
+    assert "-three\n+two\n" in done
+    assert shop.files() == {"a.txt": "two\n", "new.txt": "new\n"}
+    back = done.rsplit("--at ", 1)[1].strip()
+    assert shop.json("s", "--at", back, "--yes")["changed"] == ["a.txt"]
+    assert shop.files() == LAST
+
+
+def test_an_earlier_turn_brings_back_what_was_removed_and_removes_what_was_made(shop: Shop) -> None:
+    done = shop.json("s", "--turn", "2", "--yes")
+    assert done["changed"] == ["a.txt", "new.txt", "src/b.txt"]
+    assert shop.files() == {"a.txt": "one\n", "src/b.txt": "b\n"}
+    assert shop.json("s", "--turn", "1", "--yes")["before"] == "turn 1"
+    assert shop.files() == {}
+    assert shop.json("s", "--at", str(done["back"]), "--yes")["session"] == "s"
+    assert shop.files() == LAST
+
+
+def test_what_was_changed_by_hand_is_shown_kept_and_can_be_had_back(shop: Shop) -> None:
+    mine = shop.directory / "mine.txt"
+    mine.write_text("by hand\n")
+    mine.chmod(0o600)
+    done = shop.run("s", "--yes").stdout
+    assert "-by hand" in done
+    assert not mine.exists()
+    shop.run("s", "--at", done.rsplit("--at ", 1)[1].strip(), "--yes")
+    assert mine.read_text() == "by hand\n"
+    assert mine.stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_to_bring_back_is_said_and_writes_nothing(shop: Shop) -> None:
+    shop.run("s", "--yes")
+    before = shop.json("s", "--turn", "3", "--yes")
+    assert before["back"] is None
+    assert before["changed"] == []
+
+
+def test_without_a_terminal_nothing_is_done_unless_it_was_said(shop: Shop) -> None:
+    assert shop.json("s", status=2)["error"] == "BadInput"
+    assert shop.files() == LAST
+
+
+def test_an_open_turn_and_one_that_may_begin_refuse_it(shop: Shop) -> None:
+    async def send(world: World) -> None:
+        await (await Session.find(world, "s")).send("more")
+
+    shop.world(send)
+    assert "A prompt waits" in shop.json("s", "--yes", status=5)["message"]
+    assert shop.files() == LAST
+
+
+def test_what_is_no_directory_of_the_user_s_is_left(shop: Shop) -> None:
+    async def fill(world: World) -> None:
+        await Kept(world, "virtual").open()
+        await Session.open(world, "bare", agent="nobody")
+        elsewhere = Kept(world, "elsewhere")
+        await elsewhere.open(dict(local(shop.directory, host="another").reference()))
+        await elsewhere.play({"a": "b"})
+        gone = Kept(world, "gone")
+        await gone.open({**local(shop.directory).reference(), "path": "/nowhere/at/all"})
+        await gone.play({"a": "b"})
+
+    shop.world(fill)
+    assert "a workspace of the kind virtual" in shop.json("virtual", "--yes", status=2)["message"]
+    assert "outlast fork bare" in shop.json("bare", "--yes", status=2)["message"]
+    assert "another machine" in shop.json("elsewhere", "--yes", status=2)["message"]
+    assert "not there any more" in shop.json("gone", "--yes", status=1)["message"]
+    assert shop.json("s", "--turn", "9", "--yes", status=3)["error"] == "TurnUnknown"
+    shop.run("s", "--turn", "1", "--at", "1", "--yes", status=2)
+    assert shop.files() == LAST
+
+
+def test_what_git_ignores_and_git_s_own_files_stay(shop: Shop) -> None:
+    anyio.run(anyio.run_process, ["git", "init", "-q", str(shop.directory)])
+    (shop.directory / ".gitignore").write_text("cache/\n")
+    (shop.directory / "cache").mkdir()
+    (shop.directory / "cache" / "big").write_text("ignored")
+    shop.run("s", "--turn", "1", "--yes")
+    assert (shop.directory / "cache" / "big").read_text() == "ignored"
+    assert (shop.directory / ".git" / "HEAD").exists()
+    assert undo.name == "undo"
