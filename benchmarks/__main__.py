@@ -70,6 +70,8 @@ def main(
             except Exception as error:  # noqa: BLE001 - told below, and the other measurements go on
                 failed.append(f"{measure.name}: {type(error).__name__}: {error}")
             click.echo(f"{measure.name}: {time.monotonic() - began:.0f} s", err=True)
+            if not quick:  # a run that is cut off has not measured in vain
+                keep(rows, LATEST, world, beside=True, apart=HARNESSES)
     show(rows, machine, Console(width=None if sys.stdout.isatty() else 230))
     if not quick:
         keep(rows, LATEST, world, beside=bool(only or harnesses or failed), apart=HARNESSES)
