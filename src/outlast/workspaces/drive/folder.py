@@ -17,7 +17,7 @@ from outlast.errors import WorkspaceError
 from outlast.workspaces.drive.building import Builder
 from outlast.workspaces.drive.format import DIR, PIECE, Item, Place, parse_root, root_text, shown
 from outlast.workspaces.drive.opening import opened, write_all
-from outlast.workspaces.drive.packing import PackSink, PackWriter, unframe
+from outlast.workspaces.drive.packing import PackSink, unframe
 from outlast.workspaces.drive.placing import Placer, joined
 from outlast.workspaces.drive.reading import BATCH, check_content
 from outlast.workspaces.drive.scanning import SAID_LIMIT, Scanner, build
@@ -82,7 +82,7 @@ class Folder:
         """
         known, surely = await self._knowledge(base_root)
         packs: dict[str, bytes] = {}
-        writer = PackWriter(self._drive.name_pack, self._sink(packs))
+        writer = self._drive.writer(self._sink(packs))
         builder = Builder(writer, known.contents(), known.nodes)
         scanner = Scanner(known, builder, self._clock)
         scanner.skips = self._skips

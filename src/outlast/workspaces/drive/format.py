@@ -1,6 +1,7 @@
 """What stands in a pack, and what a root says.
 
-A pack is `MAGIC`, and then frames. A frame is one byte (0: as it is, 1: a zstd frame) and the bytes of one thing:
+A pack is `MAGIC`, perhaps some random bytes, and then frames. A frame is one byte (0: as it is, 1: a zstd frame) and
+the bytes of one thing:
 
 * the content of a file of at most `PIECE` bytes, or one piece of a larger one;
 * the list of the pieces of a larger file (`Pieces`);

@@ -28,21 +28,35 @@ _TRIED: Final = 64
 class PackWriter:
     """Collects frames into packs. Not for several threads at once."""
 
-    def __init__(self, name: Namer, sink: PackSink) -> None:
+    def __init__(self, name: Namer, sink: PackSink, salt: Callable[[], bytes] = bytes) -> None:
+        """Collect frames.
+
+        Args:
+            name: names a complete pack.
+            sink: takes it.
+            salt: what stands at the head of each, before the first frame; nobody reads it.
+        """
         self._name = name
         self._sink = sink
+        self._salt = salt
         self._compressor = zstd.ZstdCompressor(_LEVEL)
-        self._buffer = bytearray(MAGIC)
+        self._buffer = bytearray(MAGIC + salt())
         self._open: list[Place] = []
 
     def add(self, data: bytes | memoryview) -> Place:
         """Write one frame; its place has its pack's name when that is closed."""
         if not data:
             return NOWHERE
-        start = len(self._buffer)
         packed = self._compressed(data)
-        self._buffer += _AS_IS if packed is None else _ZSTD
-        self._buffer += data if packed is None else packed
+        if packed is None:
+            return self.add_frame(_AS_IS, data)
+        return self.add_frame(_ZSTD, packed)
+
+    def add_frame(self, *parts: bytes | memoryview) -> Place:
+        """Write one frame that is packed already."""
+        start = len(self._buffer)
+        for part in parts:
+            self._buffer += part
         place = Place("", start, len(self._buffer) - start)
         self._open.append(place)
         # Closed after, never before: what was encoded to lie beside its parts must come to lie there.
@@ -59,7 +73,7 @@ class PackWriter:
         for place in self._open:
             place.pack = name
         self._open = []
-        self._buffer = bytearray(MAGIC)
+        self._buffer = bytearray(MAGIC + self._salt())
         self._sink(name, data)
 
     def _compressed(self, data: bytes | memoryview) -> bytes | None:

@@ -6,11 +6,11 @@ from typing import Final
 
 from outlast.drive import Capture, Entry, Packs
 from outlast.errors import BadInput
-from outlast.ids import blob_hash
+from outlast.ids import blob_hash, new_token
 from outlast.workspaces.drive.building import Builder
 from outlast.workspaces.drive.changing import Changer, Edit, gathered
 from outlast.workspaces.drive.format import DIR, FILE, Place, parse_root, root_text, shown
-from outlast.workspaces.drive.packing import PackWriter
+from outlast.workspaces.drive.packing import PackSink, PackWriter
 from outlast.workspaces.drive.paths import encode_path
 from outlast.workspaces.drive.reading import Reader
 from outlast.workspaces.drive.walking import Change, Walker, as_entry
@@ -41,7 +41,9 @@ class Drive:
             put: makes packs durable at once, in a store of their own; no capture gives them then.
         """
         self._put = put
-        self.name_pack = partial(blob_hash, tenant)
+        self._name = partial(blob_hash, tenant)
+        # In a store of their own no two packs are alike: see `outlast.workspaces.drive.stores.packs`.
+        self._salt: Callable[[], bytes] = bytes if put is None else _random
         self.reader = Reader(packs)
         self._walker = Walker(self.reader)
         self._given: dict[str, Sequence[str]] = {}
@@ -136,7 +138,7 @@ class Drive:
         base = parse_root(root)
         known: dict[bytes, Place] = {}
         packs: dict[str, bytes] = {}
-        writer = PackWriter(self.name_pack, packs.__setitem__)
+        writer = self.writer(packs.__setitem__)
         builder = Builder(writer, {}, known)
         changer = Changer(self.reader, builder, known)
         span = await changer.directory(base if base.entries > 1 else None, gathered(edits).below)
@@ -165,6 +167,10 @@ class Drive:
             self.reader.keep(name, data)
         packs.clear()
 
+    def writer(self, sink: PackSink) -> PackWriter:
+        """Makes packs for this drive."""
+        return PackWriter(self._name, sink, self._salt)
+
     @property
     def puts(self) -> bool:
         """Whether packs are durable in a store of their own before a capture names them."""
@@ -187,6 +193,10 @@ class Drive:
     def walker(self) -> Walker:
         """Walks its trees, item by item."""
         return self._walker
+
+
+def _random() -> bytes:
+    return new_token().encode()
 
 
 def shown_path(path: bytes) -> str:
