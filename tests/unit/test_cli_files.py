@@ -88,7 +88,7 @@ def test_cat_prints_the_bytes_of_a_file(line: Line) -> None:
     assert line.run("s", "cat", "bin").stdout_bytes == b"\x00\xff"
     assert line.json("s", "cat", "a.txt") == [{"path": "a.txt", "size": 10, "text": "one\nthree\n"}]
     assert base64.b64decode(line.json("s", "cat", "bin")[0]["base64"]) == b"\x00\xff"
-    assert line.json("s", "cat", "gone", status=1)[0]["error"] == "FileMissing"
+    assert line.json("s", "cat", "gone", status=3)[0]["error"] == "FileMissing"
     assert line.json("s", "cat", status=2)[0]["error"] == "BadInput"
     assert line.json("s", "cat", "../secret", status=2)[0]["error"] == "BadInput"
 

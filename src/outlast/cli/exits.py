@@ -12,11 +12,13 @@ import msgspec
 from outlast.errors import (
     BadEdit,
     BadInput,
+    FileMissing,
     FormatTooNew,
     HarnessError,
     NotFound,
     OutlastError,
     Refused,
+    SandboxUnsupported,
     WorldUnavailable,
 )
 from outlast.groups import leaves
@@ -56,9 +58,9 @@ def exit_of(error: OutlastError) -> Exit:
             return Exit.REFUSED
         case BadInput():
             return Exit.USAGE
-        case NotFound():
+        case NotFound() | FileMissing():
             return Exit.NOT_FOUND
-        case WorldUnavailable() | HarnessError() | FormatTooNew():
+        case WorldUnavailable() | HarnessError() | FormatTooNew() | SandboxUnsupported():
             return Exit.UNAVAILABLE
         case Refused():
             return Exit.REFUSED

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "files": ("outlast.cli.files:files", "Look at a session's files, as its log has them."),
     "undo": ("outlast.cli.undo:undo", "Bring your directory back to before a turn."),
     "fork": ("outlast.cli.fork:fork", "Open a session that goes on from the past of another."),
+    "sandbox": ("outlast.cli.sandbox:sandbox", "List the boxes of sandboxes, and end them."),
     "docs": ("outlast.cli.docs:docs", "Look at a session's documents, edit and follow them."),
     "cancel": ("outlast.cli.act:cancel", "End the open turn, also a stuck or diverged one."),
     "rm": ("outlast.cli.act:rm", "Erase sessions for good."),
