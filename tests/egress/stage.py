@@ -128,7 +128,9 @@ class Host:
         return b"".join(self.heard)
 
 
-class _Heard(ByteStream):
+class Heard(ByteStream):
+    """A stream of which all that comes is kept."""
+
     def __init__(self, inner: ByteStream, into: bytearray) -> None:
         self._inner = inner
         self._into = into
@@ -149,8 +151,10 @@ class _Heard(ByteStream):
 
 
 @asynccontextmanager
-async def host(speak: Speak, *, name: str = "", folder: Path | None = None) -> AsyncGenerator[Host]:
-    """A server on the loopback; with TLS, as `name`, if `folder` has room for its authority."""
+async def host(
+    speak: Speak, *, name: str = "", folder: Path | None = None, hears: bool = True
+) -> AsyncGenerator[Host]:
+    """A server on the loopback; with TLS, as `name`, if `folder` has room for its authority; `hears`: and remembers."""
     authority = open_authority(folder, [name], SystemClock()) if folder else None
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     found = Host(listener.listeners[0].extra(anyio.abc.SocketAttribute.local_port), authority)
@@ -164,7 +168,7 @@ async def host(speak: Speak, *, name: str = "", folder: Path | None = None) -> A
                 stream = await TLSStream.wrap(
                     stream, server_side=True, ssl_context=context, standard_compatible=False
                 )
-            await speak(Line(_Heard(stream, heard)))
+            await speak(Line(Heard(stream, heard) if hears else stream))
         except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
             pass
         finally:

@@ -29,7 +29,21 @@ from outlast.workspaces.egress import (
 from outlast.workspaces.egress.authority import open_authority
 from outlast.workspaces.egress.inside import variables
 from outlast.workspaces.egress.scrub import Scrub
-from tests.egress.stage import SECRET, TOKEN, WHO, Host, Speak, Stage, answering, host, keyed, near, ok, stage
+from tests.egress.stage import (
+    SECRET,
+    SOON_S,
+    TOKEN,
+    WHO,
+    Host,
+    Speak,
+    Stage,
+    answering,
+    host,
+    keyed,
+    near,
+    ok,
+    stage,
+)
 
 BASIC = base64.b64encode(f"git:{SECRET}".encode())
 ALL_OF_IT = (SECRET.encode(), BASIC, base64.b64encode(SECRET.encode()))
@@ -414,10 +428,29 @@ def test_programs_inside_are_told_of_the_way() -> None:
     rules = network(credentials=[Credential("https://forge.test/team", TOKEN), Credential("*.x.test", TOKEN)])
     env = variables(rules)
     assert env["https_proxy"] == env["HTTPS_PROXY"] == "http://127.0.0.1:3128"
-    assert env["SSL_CERT_FILE"] == env["NODE_EXTRA_CA_CERTS"] == "/run/outlast/egress/authorities.pem"
+    assert env["SSL_CERT_FILE"] == env["NODE_EXTRA_CA_CERTS"] == "/run/egress/authorities.pem"
     pairs = {
         env[f"GIT_CONFIG_VALUE_{number}"]: env[f"GIT_CONFIG_KEY_{number}"]
         for number in range(int(env["GIT_CONFIG_COUNT"]))
     }
     assert pairs["git@forge.test:"] == "url.https://forge.test/.insteadOf"
     assert "SSL_CERT_FILE" not in variables(Network(), bundle="")
+
+
+async def test_a_client_that_does_not_trust_the_sandboxs_authority_is_told_of(tmp_path: Path) -> None:
+    async with (
+        forge(answering(), tmp_path) as there,
+        stage(network(credentials=[keyed(there.port)]), there) as on,
+    ):
+        (on.directory / "way/public/authorities.pem").write_bytes(
+            open_authority(tmp_path, ["other.test"], SystemClock()).pem
+        )
+        with pytest.raises(ssl.SSLError):
+            async with on.inside(f"forge.test:{there.port}"):
+                pass
+        with anyio.fail_after(SOON_S):
+            while not on.told:
+                await anyio.wait_all_tasks_blocked()
+        (event,) = on.told
+    assert isinstance(event, TurnedAway)
+    assert "does not trust" in event.why

@@ -8,7 +8,7 @@ from outlast.workspaces.egress.rules import Network
 
 PROXY_PORT: Final = 3128
 """Of the loopback inside."""
-PUBLIC: Final = "/run/outlast/egress"
+PUBLIC: Final = "/run/egress"
 """Where the directory with the certificates stands inside."""
 BUNDLE: Final = "authorities.pem"
 _HERE: Final = "localhost,127.0.0.1,::1"
@@ -23,6 +23,7 @@ _BUNDLES: Final = (
     "CARGO_HTTP_CAINFO",
     "AWS_CA_BUNDLE",
     "DENO_CERT",
+    "npm_config_cafile",  # without it a npmrc of the system may say another
 )
 
 

@@ -4,7 +4,6 @@ A client is believed in nothing: where it wants to go stands in one place (the t
 and whatever else says so must say the same.
 """
 
-import ssl
 from dataclasses import dataclass
 
 import anyio
@@ -25,7 +24,7 @@ from outlast.workspaces.egress.scrub import Scrub
 from outlast.workspaces.egress.secrets import Keeper, Proof
 from outlast.workspaces.egress.targets import USUAL, Target, check, connect_target, target_of
 from outlast.workspaces.egress.tunnel import join
-from outlast.workspaces.egress.wire import Header, Pushed
+from outlast.workspaces.egress.wire import LOST, Header, Pushed
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class Proxy:
                 stream = await TLSStream.wrap(
                     inner, server_side=True, ssl_context=context, standard_compatible=False
                 )
-        except (ssl.SSLError, TimeoutError):
+        except (*LOST, TimeoutError):
             why = "the client does not trust this sandbox's certificate, or asked it for another name"
             self._tell(TurnedAway(self._means.who, grant.host, grant.port, why))
             return

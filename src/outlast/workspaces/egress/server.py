@@ -64,6 +64,9 @@ class Egress:
 
     ways: Sequence[Way]
     mounts: Sequence[Mount]
+    """Where the provider can mount; else `files`, to be written into the box."""
+    files: Mapping[str, bytes]
+    """Path inside to content."""
     env: Mapping[str, str]
 
 
@@ -99,22 +102,22 @@ async def open_egress(
         if gateway:
             forward = Forward(gateway, who)
             ways[Way(forward.port, _socket(directory, "gateway"))] = lambda: forward
-        if means.authority is not None:
-            _publish(public / BUNDLE, outside.roots() + means.authority.pem)
+        bundle = _publish(public / BUNDLE, outside.roots() + means.authority.pem) if means.authority else b""
     except OSError as error:
         reason = f"{error.strerror}. Give this user room there"
         raise WorkspaceError(
             detail=f"The way out of the sandbox cannot be made in {directory}: {reason}."
         ) from error
-    bundle = f"{outside.public}/{BUNDLE}" if means.authority else ""
-    mounts = [Mount(public, outside.public)] if means.authority else []
-    env = variables(network, outside.proxy_port, bundle)
+    at = f"{outside.public}/{BUNDLE}"
+    mounts = [Mount(public, outside.public)] if bundle else []
+    files = {at: bundle} if bundle else {}
+    env = variables(network, outside.proxy_port, at if bundle else "")
     async with task_group() as tasks:
         servers: list[asyncio.Server] = []
         try:
             for way, answering in ways.items():
                 servers.append(await _serve(way.socket, answering, outside.limits, tasks))
-            yield Egress(tuple(ways), mounts, env)
+            yield Egress(tuple(ways), mounts, files, env)
         finally:
             for server in servers:
                 server.close()
@@ -210,8 +213,9 @@ def _own(directory: Path) -> None:
         raise WorkspaceError(detail=f"{directory} is open to others. Make it private: chmod 700 {directory}")
 
 
-def _publish(file: Path, data: bytes) -> None:
+def _publish(file: Path, data: bytes) -> bytes:
     new = file.with_suffix(".new")
     new.write_bytes(data)
     new.chmod(0o644)
     new.replace(file)
+    return data
