@@ -6,7 +6,7 @@
 Exit status of `serve`: 0 when nobody held the box for longer than it was to be kept; 2 for a wrong command line.
 """
 
-# ruff: noqa: PTH103, PTH108
+# ruff: noqa: PTH103, PTH104, PTH108
 # pathlib would double the start-up time.
 
 from __future__ import annotations
@@ -58,12 +58,14 @@ def _serve(given: dict[str, str]) -> int:
 
 def _listen(path: str) -> _socket.socket:
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    if os.path.lexists(path):
-        os.unlink(path)
+    new = f"{path}.new"
+    if os.path.lexists(new):
+        os.unlink(new)
     old = os.umask(0o177)
-    listener.bind(path)
+    listener.bind(new)
     os.umask(old)
     listener.listen(_BACKLOG)
+    os.rename(new, path)  # who finds it is answered
     return listener
 
 
