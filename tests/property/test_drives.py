@@ -1,5 +1,8 @@
 """A directory that was brought back is the directory that was written down, whatever was there before."""
 
+import io
+import os
+import tarfile
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.drive import EMPTY_ROOT, Entry
-from outlast.workspaces.drive import Drive, Edit, Folder
+from outlast.workspaces.drive import Drive, Edit, Folder, to_tar
 from outlast.workspaces.drive.format import parse_root
 from tests.trees import MemoryPacks, Thing, Tree, edits, look, make, pairs, trees
 
@@ -113,3 +116,23 @@ async def test_a_large_directory_is_cut_alike_whatever_was_done_to_get_there(
     assert [entry.path async for entry in drive.entries(changed)] == [
         f"{number:04}" for number in sorted(want)
     ]
+
+
+@given(tree=trees())
+async def test_an_archive_holds_what_the_tree_does(tree: Tree) -> None:
+    async with _two(tree, {}) as (packs, _top, first, _):
+        data = b"".join([piece async for piece in to_tar(Drive(packs, "default"), first)])
+        with tarfile.open(fileobj=io.BytesIO(data), errors="surrogateescape", encoding="utf-8") as archive:
+            members = {os.fsencode(member.name): member for member in archive}
+            assert members.keys() == tree.keys()
+            for path, member in members.items():
+                thing = tree[path]
+                assert abs(member.mtime - thing.mtime_ns / 1e9) < 1e-3
+                if thing.kind == "file":
+                    read = archive.extractfile(member)
+                    assert read is not None
+                    assert (read.read(), member.mode) == (thing.data, thing.mode)
+                elif thing.kind == "link":
+                    assert os.fsencode(member.linkname) == thing.data
+                else:
+                    assert (member.isdir(), member.mode) == (True, thing.mode)

@@ -1,12 +1,29 @@
 """Drives: the trees of files that outlive the machine they are on (`outlast.drive`).
 
 `Drive` reads trees and makes new ones from a list of changes; `Folder` writes a directory down as a tree, and brings it
-back to one.
+back to one; `open_drive` gives an attempt its own.
 """
 
+from outlast.workspaces.drive.binding import open_drive
 from outlast.workspaces.drive.changing import Edit
+from outlast.workspaces.drive.collecting import Collected, collect, repacked
 from outlast.workspaces.drive.folder import Folder, Restored
+from outlast.workspaces.drive.stores import StoredPacks, open_store
+from outlast.workspaces.drive.tarring import to_tar
 from outlast.workspaces.drive.tree import Drive
 from outlast.workspaces.drive.walking import Change
 
-__all__ = ["Change", "Drive", "Edit", "Folder", "Restored"]
+__all__ = [
+    "Change",
+    "Collected",
+    "Drive",
+    "Edit",
+    "Folder",
+    "Restored",
+    "StoredPacks",
+    "collect",
+    "open_drive",
+    "open_store",
+    "repacked",
+    "to_tar",
+]

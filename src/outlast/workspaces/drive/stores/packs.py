@@ -43,23 +43,26 @@ class StoredPacks:
         return self._objects.where
 
     async def get_many(self, names: Sequence[str]) -> Mapping[str, bytes]:
+        found = await self.find_many(names)
+        if gone := sorted(set(names) - found.keys()):
+            raise PacksGone(count=len(gone), where=self.where, names=", ".join(gone[:5]))
+        return found
+
+    async def find_many(self, names: Sequence[str]) -> Mapping[str, bytes]:
+        """The bytes of those that are there."""
         found: dict[str, bytes] = {}
-        gone: list[str] = []
 
         async def get(name: str) -> None:
             async with limit:
                 data = await self._objects.find(self._key(name))
             if data is None:
-                gone.append(name)
-            elif blob_hash(self._tenant, data) != name:
+                return
+            if blob_hash(self._tenant, data) != name:
                 raise broken(f"the pack {name} in {self.where} is not what its name says")
-            else:
-                found[name] = data
+            found[name] = data
 
         limit = anyio.CapacityLimiter(_AT_ONCE)
         await _each(get, names)
-        if gone:
-            raise PacksGone(count=len(gone), where=self.where, names=", ".join(sorted(gone)[:5]))
         return found
 
     async def put_many(self, packs: Mapping[str, bytes], *, session: str, fence: int) -> None:
