@@ -99,7 +99,7 @@ class Worker:
     ) -> None:
         self._world = world
         self._agents = agents
-        self._able = Able(agents)
+        self._able = Able(agents, config.clock)
         self._config = config
         self._keeper = keeper
         self.term = Term(config.clock)
@@ -235,13 +235,13 @@ class Worker:
     async def _fill(self) -> bool:
         """Claim until nothing is ready or the worker is full. True if anything was claimed."""
         await self._look_for_tenants()
-        return await self._claiming.fill(self._terms(), self._room, self._begin)
+        return await self._claiming.fill(await self._terms(), self._room, self._begin)
 
     def _room(self) -> int:
         return 0 if self.draining else self._config.concurrency - len(self._running)
 
-    def _terms(self) -> Terms:
-        config, able = self._config, self._able.versions()
+    async def _terms(self) -> Terms:
+        config, able = self._config, await self._able.versions()
         offer = WorkerOffer(
             worker=self.id,
             agents=frozenset(able),

@@ -1,8 +1,9 @@
 """What a worker leaves, and what it does not: locks, leases, troubles."""
 
 import os
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +14,9 @@ from outlast.adapter import Adapter, Agent, Gateway
 from outlast.adapters.codex import Codex
 from outlast.adapters.opencode import OpenCode
 from outlast.adapters.pi import Pi
-from outlast.clock import SystemClock
+from outlast.adapters.scripted import Scripted
+from outlast.clock import ManualClock, SystemClock
+from outlast.engine.able import LOOK_S, Able
 from outlast.engine.peers import LOCKS_KEPT_S
 from outlast.engine.proof import host_id
 from outlast.errors import WorldFull
@@ -132,3 +135,27 @@ async def test_an_agent_whose_program_is_not_here_is_not_offered_and_the_others_
     said = [line.getMessage() for line in caplog.records if "not offered" in line.getMessage()]
     assert len(said) == 1
     assert f"outlast install {adapter.name}" in said[0]
+
+
+class Counted(Scripted):
+    """A harness of which it is told how often its versions were read, and on which thread."""
+
+    def __init__(self) -> None:
+        super().__init__(script=[])
+        self.threads: list[int] = []
+
+    def versions(self) -> Mapping[str, str]:
+        self.threads.append(threading.get_ident())
+        return super().versions()
+
+
+async def test_installed_harnesses_are_looked_at_now_and_then_and_beside_the_event_loop() -> None:
+    clock, counted = ManualClock(), Counted()
+    able = Able({"counted": Agent("counted", counted)}, clock)
+    for _ in range(100):
+        assert await able.versions() == {"counted": Scripted(script=[]).versions()}
+    assert len(counted.threads) == 1
+    assert counted.threads[0] != threading.get_ident()
+    clock.turn(LOOK_S)
+    await able.versions()
+    assert len(counted.threads) == 2

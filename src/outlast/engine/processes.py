@@ -182,8 +182,10 @@ class PipeReceiveStream(ByteReceiveStream):
         Raises:
             anyio.EndOfStream: every writer has closed it.
         """
-        await anyio.lowlevel.checkpoint()
         while True:
+            if self._pipe.closed:
+                raise anyio.ClosedResourceError
+            await anyio.wait_readable(self._pipe)  # first: as a rule all that was there is read already
             if self._pipe.closed:
                 raise anyio.ClosedResourceError
             data = cast("bytes | None", self._pipe.read(max_bytes))
@@ -191,7 +193,6 @@ class PipeReceiveStream(ByteReceiveStream):
                 return data
             if data is not None:
                 raise anyio.EndOfStream
-            await anyio.wait_readable(self._pipe)
 
     async def aclose(self) -> None:
         """Close our end."""

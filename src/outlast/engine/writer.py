@@ -33,8 +33,8 @@ from outlast.tally import spent_by
 from outlast.world import Claim, Commit, Delta, Header, Spent, World
 from outlast.world.commit import make_commit
 
-LAZY_S: Final = 0.02
-"""How long a record that nobody waits for may stay out of the World."""
+LAZY_S: Final = 0.1
+"""How long a record that nobody waits for may stay out of the World: most ride with one that somebody does wait for."""
 SHOW_S: Final = 0.02
 """How long a delta may stay unpublished where others were shown shortly before; else it is shown at once."""
 RUN_OUT, GIVEN_BACK, OVER = "its lease is not sure to stand any more", "its lease is given back", "it is over"

@@ -22,9 +22,19 @@ CLOSING_S: Final = 10.0
 """How long Codex may take to end after the turn is over."""
 LOOK_S: Final = 0.25
 """How often the rollout is looked at while Codex says nothing."""
+REST_S: Final = 0.05
+"""How long it is not looked at after that: much of what Codex says comes at once, and before each model request and
+each tool it is looked at in any case."""
 OUTPUT_S: Final = 1.0
 """How long the output of a command that has ended may take to come to stand in the rollout: until all that were called
 together have ended it does not."""
+UNTOLD: Final = (
+    "account/rateLimits/updated", "hook/completed", "hook/started", "item/agentMessage/delta",
+    "item/commandExecution/outputDelta", "item/fileChange/outputDelta", "item/plan/delta",
+    "item/reasoning/summaryPartAdded", "item/reasoning/summaryTextDelta", "item/reasoning/textDelta", "item/started",
+    "thread/status/changed", "thread/tokenUsage/updated", "turn/diff/updated", "turn/plan/updated",
+)  # fmt: skip
+"""What Codex need not tell: the gateway hears its model before it does, and its rollout has the rest."""
 REVIEWER: Final = "user"
 """Whom Codex asks for approval: us, in the place of its user."""
 
@@ -78,9 +88,8 @@ class Driver:
     async def _begin(self, *, say_prompt: bool) -> None:
         about = {"name": PROVIDER, "title": None, "version": "1"}
         try:
-            await self._server.call(
-                "initialize", {"clientInfo": about, "capabilities": {"experimentalApi": True}}
-            )
+            able = {"experimentalApi": True, "optOutNotificationMethods": UNTOLD}
+            await self._server.call("initialize", {"clientInfo": about, "capabilities": able})
             await self._server.tell("initialized")
             cwd = self._attempt.places.cwd
             await self._check_hooks(cwd)
@@ -197,6 +206,7 @@ class Driver:
             self._news.clear()
             await self._files.mirror()
             await self._settle_unheard()
+            await asyncio.sleep(REST_S)
 
     async def _settle_unheard(self) -> None:
         now = asyncio.get_running_loop().time()
