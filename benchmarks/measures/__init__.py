@@ -5,6 +5,7 @@ from typing import Final
 from benchmarks.frame import Measure
 from benchmarks.measures.calls import never, safe
 from benchmarks.measures.conversation import conversation
+from benchmarks.measures.drive import drive
 from benchmarks.measures.gateway import gateway
 from benchmarks.measures.harness_bytes import harness_bytes
 from benchmarks.measures.harness_first_token import harness_first_token
@@ -49,6 +50,7 @@ MEASURES: Final = (
     Measure("replay-many", replay_many, KEPT),
     Measure("idle", idle, KEPT),
     Measure("import", imports),
+    Measure("drive", drive),
     Measure("harness-first-token", harness_first_token, ON_DISK, per_harness=True),
     Measure("harness-turn", harness_turn, ON_DISK, per_harness=True),
     Measure("harness-resume", harness_resume, ON_DISK, per_harness=True),
