@@ -20,6 +20,7 @@ from benchmarks.measures.kill_elsewhere import kill_elsewhere
 from benchmarks.measures.peers import peers
 from benchmarks.measures.replay import replay, replay_many
 from benchmarks.measures.restart import restart
+from benchmarks.measures.sandbox import sandbox
 from benchmarks.measures.scaling import scaling
 from benchmarks.measures.stored import stored
 from benchmarks.measures.throughput import throughput
@@ -51,6 +52,7 @@ MEASURES: Final = (
     Measure("idle", idle, KEPT),
     Measure("import", imports),
     Measure("drive", drive),
+    Measure("sandbox", sandbox, ON_DISK),
     Measure("harness-first-token", harness_first_token, ON_DISK, per_harness=True),
     Measure("harness-turn", harness_turn, ON_DISK, per_harness=True),
     Measure("harness-resume", harness_resume, ON_DISK, per_harness=True),

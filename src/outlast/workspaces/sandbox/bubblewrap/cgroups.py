@@ -48,7 +48,7 @@ class Groups:
         for controller, limit in wanted.items():
             parent = self._v1(controller)
             if parent is None:
-                each |= limit
+                each |= {name: value for name, value in limit.items() if name != "cpu_us"}
             else:
                 groups[str(parent / f"outlast-{name}")] = _v1_values(limit)
         return Caps(groups, each)

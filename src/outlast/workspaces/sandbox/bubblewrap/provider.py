@@ -30,7 +30,9 @@ NAME: Final = "bubblewrap"
 UNPRIVILEGED: Final = 65_532
 """Whose processes the boxes of a worker hold that is root itself; `nonroot` in many container images."""
 _FIRST_S: Final = 60.0
-_OUTER: Final = Path(outer.__file__).parent
+_OUTER: Final = Path(outer.__file__).with_name(
+    "__main__.py"
+)  # as a file: a directory would load `runpy` first
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +105,11 @@ class Bubblewrap:
         if bad := system.overlapping(spec):
             raise BadInput(detail=f"Nothing can be mounted at {', '.join(bad)} in a sandbox.")
         async with AsyncExitStack() as stack:
-            guard = await place.guard()
-            stack.callback(guard.release)
-            if fence < guard.fence:
-                raise Fenced(session=spec.name, current=guard.fence, fence=fence)
-            guard.raise_fence(fence)
-            what = _What(spec, fence, self._groups.caps(spec.name, spec.limits), _digest(spec, self._user))
-            box = await self._attach(stack, place, guard, what)
-            guard.release()
-            self._sweep(but=spec.name)
+            try:
+                box = await self._take(stack, place, spec, fence)
+            except OSError as failed:
+                reason = f"{failed.filename or place.path}: {failed.strerror}. {checks.DISK}"
+                raise BoxError(box=spec.name, reason=reason) from failed
             yield box
 
     async def dial(self, ref: Ref) -> ByteStream:
@@ -150,6 +148,18 @@ class Bubblewrap:
             guard.release()
 
     # ------------------------------------------------------------------ making
+
+    async def _take(self, stack: AsyncExitStack, place: Place, spec: Spec, fence: int) -> HeldBox:
+        guard = await place.guard()
+        stack.callback(guard.release)
+        if fence < guard.fence:
+            raise Fenced(session=spec.name, current=guard.fence, fence=fence)
+        guard.raise_fence(fence)
+        what = _What(spec, fence, self._groups.caps(spec.name, spec.limits), _digest(spec, self._user))
+        box = await self._attach(stack, place, guard, what)
+        guard.release()
+        self._sweep(but=spec.name)
+        return box
 
     async def _attach(self, stack: AsyncExitStack, place: Place, guard: Guard, what: "_What") -> HeldBox:
         card, state = place.card, place.state()

@@ -26,7 +26,7 @@ _TERMINAL_WRITES: Final = (0x5412, 0x541C)
 _FAMILIES: Final = (0, 1, 2, 10, 16)
 """AF_UNSPEC, UNIX, INET, INET6, NETLINK; not VSOCK, ALG, PACKET …, which are not all the namespace's own."""
 
-_REFUSED: Final = {
+REFUSED: Final = {
     # name: (x86-64, aarch64); -1: not there
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -75,7 +75,7 @@ _REFUSED: Final = {
     "userfaultfd": (323, 282),
     "vhangup": (153, 58),
 }
-_AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}
 _CLONE3: Final = 435
 _IOCTL: Final = {"x86_64": 16, "aarch64": 29}
@@ -97,7 +97,7 @@ class _Step:
 
 def supports(machine: str = "") -> bool:
     """There is a filter for this machine (by default the one we run on)."""
-    return (machine or platform.machine()) in _AUDIT_ARCH
+    return (machine or platform.machine()) in AUDIT_ARCH
 
 
 def program(machine: str = "") -> bytes:
@@ -108,10 +108,10 @@ def program(machine: str = "") -> bytes:
     """
     machine = machine or platform.machine()
     column = 0 if machine == "x86_64" else 1
-    refused = sorted(numbers[column] for numbers in _REFUSED.values() if numbers[column] >= 0)
+    refused = sorted(numbers[column] for numbers in REFUSED.values() if numbers[column] >= 0)
     steps = [
         _Step(_LOAD, _ARCH),
-        _Step(_EQUAL, _AUDIT_ARCH[machine], yes=1),
+        _Step(_EQUAL, AUDIT_ARCH[machine], yes=1),
         _fail(_ENOSYS),
         _Step(_LOAD, _NUMBER),
     ]

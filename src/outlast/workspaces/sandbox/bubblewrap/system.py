@@ -107,7 +107,7 @@ def steps_for(spec: Spec, uid: int, gid: int, sizes: Sizes, *, seals: bool, filt
 
 def argv_inside(first_s: float) -> list[str]:
     """The first process of a box; `{fd}` is where its socket listens."""
-    words = [*python(), _PROGRAM, "serve", "--fd", "{fd}", "--directory", f"{STATE}/kept"]
+    words = [*python(), f"{_PROGRAM}/__main__.py", "serve", "--fd", "{fd}", "--directory", f"{STATE}/kept"]
     return [*words, "--first-s", str(first_s)]
 
 

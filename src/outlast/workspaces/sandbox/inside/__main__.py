@@ -3,7 +3,6 @@
 # ruff: noqa: PTH120
 # pathlib would double the start-up time.
 
-import importlib
 import os
 import sys
 
@@ -20,7 +19,8 @@ def main() -> int:
         package = type(sys)(name)
         package.__path__ = [here]
         sys.modules[name] = package
-    program = importlib.import_module("outlast.workspaces.sandbox.inside.program")
+    # Not `importlib.import_module`: what that loads costs more than all of this.
+    program = __import__("outlast.workspaces.sandbox.inside.program", fromlist=["main"])
     return int(program.main(sys.argv[1:]))
 
 

@@ -3,7 +3,6 @@
 # ruff: noqa: PTH100, PTH120
 # pathlib would double the start-up time.
 
-import importlib
 import os
 import sys
 
@@ -17,7 +16,8 @@ def main() -> int:
         package.__path__ = [here]
         sys.modules[package.__name__] = package
         here = os.path.dirname(here)
-    keeping = importlib.import_module("outlast.workspaces.sandbox.bubblewrap.outer.keeping")
+    # Not `importlib.import_module`: what that loads costs more than all of this.
+    keeping = __import__("outlast.workspaces.sandbox.bubblewrap.outer.keeping", fromlist=["main"])
     return int(keeping.main())
 
 
