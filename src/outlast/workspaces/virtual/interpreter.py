@@ -52,9 +52,9 @@ class Interpreter:
             timeout_seconds=float(_UNLIMITED),
             profile=ExecutionProfile.Interactive,  # the others end a session after so many commands
         )
-        self._tree = Tree(self._bash)
+        self.tree = Tree(self._bash)
         self._memory = Memory(self._bash)
-        self._state, self._dropped = self._memory.state(0)
+        self.state, self._dropped = self._memory.state(0)
         self._said = Speech(write)
 
     def answer(self, ask: Ask) -> Iterator[Answer]:
@@ -65,9 +65,9 @@ class Interpreter:
             yield refused.failed
             return
         if isinstance(ask, Run | Write | Remove):
-            changed, done.gone = self._tree.changes()
+            changed, done.gone = self.tree.changes()
             for piece in changed:
-                yield self._tree.filled(piece)
+                yield self.tree.filled(piece)
         yield done
 
     def _do(self, ask: Ask) -> Done:  # noqa: C901 - one arm for each kind
@@ -75,29 +75,29 @@ class Interpreter:
             case Load():
                 return self._load(ask)
             case Wake():
-                self._tree.loaded()
-                self._state = ask.state
+                self.tree.loaded()
+                self.state = ask.state
                 return Done(notes=self._memory.wake(ask.state))
             case Run():
                 return self._run(ask)
             case Read():
-                return Done(data=self._tree.read(ask.path))
+                return Done(data=self.tree.read(ask.path))
             case Write():
-                self._tree.write(ask.path, ask.data, ask.mode)
+                self.tree.write(ask.path, ask.data, ask.mode)
                 return Done()
             case Find():
-                found = self._tree.find(ask.path)
+                found = self.tree.find(ask.path)
                 return Done() if found is None else Done(found=[found[0]], sizes=[found[1]])
             case Scan():
-                entries = self._tree.scan(ask.path)
+                entries = self.tree.scan(ask.path)
                 return Done(found=[entry[0] for entry in entries], sizes=[entry[1] for entry in entries])
             case Remove():
-                self._tree.remove(ask.path)
+                self.tree.remove(ask.path)
                 return Done()
 
     def _load(self, ask: Load) -> Done:
         try:
-            self._tree.load(ask.pieces)
+            self.tree.load(ask.pieces)
         except RuntimeError as error:
             raise RefusedError(Failed("refused", f"the files cannot be had again: {error}")) from error
         return Done()
@@ -109,7 +109,7 @@ class Interpreter:
         for command in (_RESTORE, *undo):
             self._bash.execute_sync(command)
         told, cut = notes(ask.text, result.stderr, lost=result.stdout_truncated or result.stderr_truncated)
-        if not self._tree.stands():
+        if not self.tree.stands():
             told.append(f"{ROOT} was removed by this; it stands again, and is empty.")
             self._bash.execute_sync(f"builtin cd {ROOT}")
         done = Done(result.exit_code or int(cut), notes=told)
@@ -119,13 +119,13 @@ class Interpreter:
             )
             done.ended = True
             return done
-        state, dropped = self._memory.state(self._tree.outside())
+        state, dropped = self._memory.state(self.tree.outside())
         if set(dropped) - set(self._dropped):
             names = ", ".join(dropped[:NAMED]) + (", …" if len(dropped) > NAMED else "")
             told.append(f"too long to be remembered beyond this shell: {names}.")
         self._dropped = dropped
-        if state != self._state:
-            self._state = done.state = state
+        if state != self.state:
+            self.state = done.state = state
         return done
 
     def _enter(self, ask: Run) -> list[str]:

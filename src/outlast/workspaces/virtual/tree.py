@@ -1,6 +1,7 @@
 """The tree in the interpreter's memory: what is in it, what has changed since it was last looked at."""
 
 import posixpath
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -12,11 +13,14 @@ from outlast.workspaces.virtual.wire import FILE_LIMIT, ROOT, Failed, Piece
 
 LINKS_LIMIT: Final = 40
 """Links that a path may lead through, as in Linux."""
+WALKED_DIRS: Final = 100
+"""Up to so many directories, to walk takes less time than to look at each file."""
 _KINDS: Final[dict[str, Literal["file", "link", "dir"]]] = {
     "file": "file",
     "symlink": "link",
     "directory": "dir",
 }
+_NUMBERS: Final = re.compile(r"^# Files: (\d+)/\d+, Dirs: (\d+)$", re.MULTILINE)
 _MODES: Final = {"file": 0o644, "dir": 0o755, "link": 0o777}
 _SKELETON: Final = frozenset({"workspace", "bin", "usr", "dev", "proc"})
 _ARGUMENTS: Final = 200
@@ -40,8 +44,23 @@ class RefusedError(Exception):
         self.failed = failed
 
 
+class Census(NamedTuple):
+    """How many there are, and which of them are outside of the workspace."""
+
+    files: int
+    """And links, and pipes."""
+    dirs: int
+    outside: frozenset[str]
+
+
 class Tree:
-    """Invariant: `_seen` is what the site was last told."""
+    """Invariants.
+
+    1. `_seen` is what the site was last told, and `_census` was taken when that was seen.
+    2. Nothing is new in the workspace if all that was seen is there, and the census is the same. To find that out takes
+       a moment for each file; to walk takes one for each file and directory, since the interpreter lists a directory by
+       going through all files there are.
+    """
 
     def __init__(self, bash: Bash) -> None:
         self._bash = bash
@@ -52,6 +71,12 @@ class Tree:
         self._loaded: dict[str, Piece] = {}
         if not self._files.exists(ROOT):
             self._files.mkdir(ROOT, recursive=True)
+        self._targets: dict[str, str] = {}
+        """Of the links that were seen."""
+        self.walked_dirs = WALKED_DIRS
+        self._pipes = False
+        """There was something in the workspace that is not kept, and may become something that is."""
+        self._census: Census | None = None
         self._before = self._outside()
 
     def load(self, pieces: Iterable[Piece]) -> None:
@@ -79,7 +104,7 @@ class Tree:
         for mtime_ns, paths in times.items():
             for start in range(0, len(paths), _ARGUMENTS):
                 self._bash.execute_sync(_touch(mtime_ns, paths[start : start + _ARGUMENTS]))
-        self._seen = self._walk()
+        self.changes()
         for path, look in self._seen.items():
             if (piece := self._loaded.get(path)) is not None:
                 self._exact[path] = (look.modified, piece.mtime_ns)
@@ -87,10 +112,15 @@ class Tree:
 
     def changes(self) -> tuple[list[Piece], list[str]]:
         """What is not as the site was last told, without contents; and what is gone. The site is told with that."""
-        found = self._walk()
+        wide = sum(look.kind == "dir" for look in self._seen.values()) > self.walked_dirs
+        census = self._count() if wide else None
+        found = self._seen_again() if census is not None and census == self._census else None
+        if found is None:
+            found = self.walk()
         gone = [path for path in self._seen if path not in found]
-        changed = [self._piece(path, look) for path, look in found.items() if self._seen.get(path) != look]
-        self._seen = found
+        changed = [self.piece(path, look) for path, look in found.items() if self._seen.get(path) != look]
+        self._seen, self._census = found, None if self._pipes else census
+        self._targets = {path: self._target(path) for path, look in found.items() if look.kind == "link"}
         return changed, gone
 
     def filled(self, piece: Piece) -> Piece:
@@ -101,7 +131,8 @@ class Tree:
 
     def outside(self) -> int:
         """How many files there are outside of the workspace that the shell did not begin with."""
-        return max(0, self._outside() - self._before)
+        outside = self._outside() if self._census is None else self._census.outside
+        return sum(not path.endswith("/") for path in outside - self._before)
 
     def stands(self) -> bool:
         """Make the root of the tree what it should be; False: it was something else."""
@@ -154,7 +185,7 @@ class Tree:
         found = self._files.exists(parent) and self._files.stat(parent)["file_type"] == "directory"
         for other, look in self._entries(parent) if found else ():
             if other == name:
-                return self._piece(_relative(at), look), look.size
+                return self.piece(_relative(at), look), look.size
         return None
 
     def scan(self, path: str) -> list[tuple[Piece, int]]:
@@ -163,7 +194,7 @@ class Tree:
         if self._kind(at, path) != "dir":
             raise _refused(path, "it is no directory")
         entries = sorted(self._entries(at))
-        return [(self._piece(_relative(f"{at}/{name}"), look), look.size) for name, look in entries]
+        return [(self.piece(_relative(f"{at}/{name}"), look), look.size) for name, look in entries]
 
     def remove(self, path: str) -> None:
         """What is at a path, with all that is in it."""
@@ -222,13 +253,15 @@ class Tree:
 
     def _entries(self, at: str) -> Iterator[tuple[str, Look]]:
         for entry in self._files.read_dir(at):
-            facts: dict[str, Any] = entry["metadata"]
-            kind = _KINDS.get(facts["file_type"])
-            if kind is not None:  # a named pipe is not kept
-                size = facts["size"] if kind == "file" else 0
-                yield entry["name"], Look(kind, size, facts["mode"], facts["modified"], facts["created"])
+            look = _look(entry["metadata"])
+            if look is None:
+                self._pipes = True
+            else:
+                yield entry["name"], look
 
-    def _walk(self) -> dict[str, Look]:
+    def walk(self) -> dict[str, Look]:
+        """All that is in the tree."""
+        self._pipes = False
         found: dict[str, Look] = {}
         ahead = [""]
         while ahead:
@@ -240,26 +273,62 @@ class Tree:
                     ahead.append(path)
         return found
 
-    def _piece(self, path: str, look: Look) -> Piece:
+    def _seen_again(self) -> dict[str, Look] | None:
+        """What was seen, as it is now; None if any of it is gone, or something else."""
+        found: dict[str, Look] = {}
+        try:
+            for path, was in self._seen.items():
+                if was.kind == "link":
+                    look = was
+                    if self._target(path) != self._targets[path]:
+                        return None
+                else:
+                    facts = self._files.stat(f"{ROOT}/{path}")
+                    look = _look(facts)
+                    if look is None or look.kind != was.kind or self._is_link(f"{ROOT}/{path}"):
+                        return None  # a link would look like what it leads to
+                found[path] = look
+        except RuntimeError:
+            return None
+        return found
+
+    def _count(self) -> Census | None:
+        numbers = _NUMBERS.search(self._bash.execute_sync("command df").stdout)
+        return numbers and Census(int(numbers[1]), int(numbers[2]), self._outside())
+
+    def _target(self, path: str) -> str:
+        return self._files.read_link(f"{ROOT}/{path}")
+
+    def piece(self, path: str, look: Look) -> Piece:
+        """What was looked at, without its content."""
         loaded = self._exact.get(path)
         exact = loaded is not None and loaded[0] == look.modified
         mtime_ns = loaded[1] if loaded is not None and exact else _nanoseconds(look.modified)
-        target = self._files.read_link(f"{ROOT}/{path}") if look.kind == "link" else ""
+        target = self._target(path) if look.kind == "link" else ""
         return Piece(path, look.kind, look.mode & 0o7777, mtime_ns, target=target)
 
-    def _outside(self) -> int:
-        count = 0
-        ahead = [
-            f"/{name}" for name, look in self._entries("/") if look.kind == "dir" and name not in _SKELETON
-        ]
+    def _outside(self) -> frozenset[str]:
+        """All files, and directories with a `/` behind, that are neither in the workspace nor programs."""
+        found: set[str] = set()
+        ahead = [""]
         while ahead:
             within = ahead.pop()
-            for name, look in self._entries(within):
-                if look.kind == "dir":
-                    ahead.append(f"{within}/{name}")
-                else:
-                    count += 1
-        return count
+            for entry in self._files.read_dir(within or "/"):
+                path = f"{within}/{entry['name']}"
+                if entry["metadata"]["file_type"] != "directory":
+                    found.add(path)
+                elif within or entry["name"] not in _SKELETON:
+                    found.add(f"{path}/")
+                    ahead.append(path)
+        return frozenset(found)
+
+
+def _look(facts: dict[str, Any]) -> Look | None:
+    kind = _KINDS.get(facts["file_type"])
+    if kind is None:  # a named pipe is not kept
+        return None
+    size = facts["size"] if kind == "file" else 0
+    return Look(kind, size, facts["mode"], facts["modified"], facts["created"])
 
 
 def _touch(mtime_ns: int, paths: list[str]) -> str:
