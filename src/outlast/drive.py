@@ -8,9 +8,9 @@ after a small change is one small pack: the changed contents, and the nodes from
 Hashes are blake3; packs in a World are its blobs, hashed with the tenant's name as every blob is (`outlast.ids`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 EMPTY_ROOT = ""
 """The root of a tree that holds nothing, not even an empty directory."""
@@ -70,6 +70,10 @@ class PackStore(Packs, Protocol):
     has gone on elsewhere, and no more than that.
     """
 
+    async def find_many(self, names: Sequence[str]) -> Mapping[str, bytes]:
+        """The bytes of those that are there."""
+        ...
+
     async def claim(self, session: str, fence: int) -> None:
         """From now on, who holds an older fence of this session is refused.
 
@@ -95,3 +99,7 @@ class PackStore(Packs, Protocol):
     async def remove(self, names: Sequence[str]) -> None:
         """Nothing happens to those that are not there."""
         ...
+
+
+OpenStore: TypeAlias = Callable[[str, str], PackStore]
+"""Opens the store at a URL for a tenant: an entry point of the group `outlast.stores`, by the URL's scheme."""

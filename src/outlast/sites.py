@@ -1,7 +1,8 @@
 """What an attempt finds on its machine: its places, how programs are started, and the session's workspace.
 
 The kind of a workspace is found by the word that stands in its reference, among the entry points of the group
-`outlast.workspaces`, so that third parties can add theirs.
+`outlast.workspaces`, so that third parties can add theirs; and so is the store of its packs, if its reference names
+one, by the scheme of the URL among those of `outlast.stores`.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -11,21 +12,29 @@ from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
 from outlast.adapter import Agent, Gateway, Places, Processes
 from outlast.codec import unsqueeze
+from outlast.drive import OpenStore, Packs, PackStore
 from outlast.engine.attempt import Surroundings
 from outlast.engine.batch import patiently
+from outlast.engine.load import load_state
 from outlast.engine.places import is_ours, make_places, places_of
-from outlast.errors import BlobUnknown, PacksGone, WorkspaceError
+from outlast.errors import AttemptLost, BlobUnknown, Fenced, PacksGone, WorkspaceError
 from outlast.fold import SessionState
 from outlast.records import SessionOpened
 from outlast.workspace import Kind, OpenKind, Stay
 from outlast.world import World
 
 GROUP: Final = "outlast.workspaces"
+STORES: Final = "outlast.stores"
+NO_STORE: Final = (
+    "The files of this session are in a store at {url}, and nothing that is installed opens one of its kind (known: "
+    "{known}). Install the package that brings it, where the worker runs."
+)
 UNKNOWN: Final = (
     "This session works in a workspace of the kind {kind!r}, which this installation does not have (it has {known}). "
     "Install the package that brings it, where the worker runs."
@@ -55,6 +64,51 @@ class WorldPacks:
         except BlobUnknown as error:
             raise PacksGone(count=1, where=self.world.name, names=error.facts["blob"]) from error
         return {name: unsqueeze(data) for name, data in found.items()}
+
+
+def find_store(reference: Mapping[str, Any], tenant: str) -> PackStore | None:
+    """The store that a workspace's reference names; None: its packs are in the World.
+
+    Raises:
+        WorkspaceError: nothing that is installed opens it.
+        ExtraMissing: it needs a package that is not installed.
+        BadInput: there can be no such store.
+    """
+    url = str(reference.get("store", ""))
+    if not url:
+        return None
+    points = entry_points(group=STORES)
+    scheme = urlsplit(url).scheme or "file"
+    if scheme not in points.names:
+        raise WorkspaceError(detail=NO_STORE.format(url=url, known=", ".join(sorted(points.names))))
+    return cast("OpenStore", points[scheme].load())(url, tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class StorePacks:
+    """Packs of a store, and those that the World has: from before there was one."""
+
+    store: PackStore
+    world: Packs
+
+    async def get_many(self, names: Sequence[str]) -> Mapping[str, bytes]:
+        found = dict(await self.store.find_many(names))
+        missing = [name for name in names if name not in found]
+        return {**found, **await self.world.get_many(missing)} if missing else found
+
+
+async def packs_of(world: World, session: str) -> Packs:
+    """Where the files of a session can be read, without holding it. Raises as `find_store` does."""
+    state = await load_state(world, session, 0, 1)
+    store, packs = find_store(_reference(state), world.tenant), WorldPacks(world, session)
+    return packs if store is None else StorePacks(store, packs)
+
+
+async def _put(store: PackStore, session: str, fence: int, packs: Mapping[str, bytes]) -> None:
+    try:
+        await store.put_many(packs, session=session, fence=fence)
+    except Fenced as error:
+        raise AttemptLost(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +160,21 @@ class Ground:
         elif tree.root or tree.turn:
             aside = tree.aside.value() or {}
         opened = state.opened or SessionOpened(state.session, "", "")
+        folder = opened.folder or state.session
+        store = find_store(opened.workspace, world.tenant)
+        if store is not None:
+            await store.claim(folder, state.fence)
         return Stay(
             tenant=world.tenant,
             session=state.session,
-            folder=opened.folder or state.session,
+            folder=folder,
             fence=state.fence,
             data=self.data,
             home=places.home,
             root=tree.root,
             aside=aside,
-            packs=packs,
+            packs=packs if store is None else StorePacks(store, packs),
+            put=None if store is None else partial(_put, store, folder, state.fence),
             processes=self.processes,
             spare=self.spare,
         )

@@ -234,9 +234,12 @@ class Stay:
     aside: Mapping[str, Any]
     """What the capture of that root kept aside (`outlast.drive.Capture.aside`)."""
     packs: Packs
-    """Reads what the log holds."""
+    """Reads what the log holds, and the store that the workspace names."""
     processes: "Processes"
     """Starts programs on this machine, supervised."""
+    put: Callable[[Mapping[str, bytes]], Awaitable[None]] | None = None
+    """Makes packs durable in the store that the workspace names, under this attempt's fence; None: they go with the
+    commits (`outlast.drive.Capture.packs`)."""
     spare: Callable[[int], None] | None = None
     """Lets a process, with what is below it, outlive the worker: tell it its pid. None: nothing would end it."""
     gateway: str = ""

@@ -84,7 +84,7 @@ def files(
 
     async def body(setup: Setup) -> None:
         async with setup.world() as opened:
-            trees = Trees.of(await Session.find(opened, session))
+            trees = await Trees.of(await Session.find(opened, session))
             await VERBS[verb](setup, trees, ask)
 
     perform(body, world=world, json=json)

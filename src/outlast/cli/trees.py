@@ -10,7 +10,7 @@ from outlast.engine.load import load_state
 from outlast.errors import CommitUnknown, NotFound, TurnUnknown
 from outlast.fold import SessionState
 from outlast.session import Session
-from outlast.sites import WorldPacks
+from outlast.sites import packs_of
 from outlast.workspaces.drive import Change, Drive
 
 SHOWN_BYTES: Final = 1024 * 1024
@@ -30,8 +30,9 @@ class Trees:
     drive: Drive
 
     @classmethod
-    def of(cls, session: Session) -> "Trees":
-        return cls(session, Drive(WorldPacks(session.world, session.id), session.world.tenant))
+    async def of(cls, session: Session) -> "Trees":
+        """Those of a session, wherever their packs are. Raises as `outlast.sites.packs_of` does."""
+        return cls(session, Drive(await packs_of(session.world, session.id), session.world.tenant))
 
     async def at(self, seq: int | None = None) -> SessionState:
         """The state after a commit, by default the newest, at which files were kept.

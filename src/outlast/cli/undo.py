@@ -80,7 +80,7 @@ async def _begin(setup: Setup, session: Session) -> "_Undoing":
         Refused: something works on the files.
         BadInput, NotFound, WorkspaceError
     """
-    head, trees = await session.head(), Trees.of(session)
+    head, trees = await session.head(), await Trees.of(session)
     state = await session.state()
     said = {} if state.opened is None else state.opened.workspace
     if said.get("kind") != "local":

@@ -1,10 +1,9 @@
 """Drives: the trees of files that outlive the machine they are on (`outlast.drive`).
 
 `Drive` reads trees and makes new ones from a list of changes; `Folder` writes a directory down as a tree, and brings it
-back to one; `open_drive` gives an attempt its own.
+back to one.
 """
 
-from outlast.workspaces.drive.binding import open_drive
 from outlast.workspaces.drive.changing import Edit
 from outlast.workspaces.drive.collecting import Collected, collect, repacked
 from outlast.workspaces.drive.folder import Folder, Restored
@@ -22,7 +21,6 @@ __all__ = [
     "Restored",
     "StoredPacks",
     "collect",
-    "open_drive",
     "open_store",
     "repacked",
     "to_tar",

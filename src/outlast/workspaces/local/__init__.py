@@ -18,6 +18,7 @@ class Local:
     host: str = ""
     """Id of the machine; empty where any machine has the same directory at the same path."""
     checkpoint: Checkpoint = "turn"
+    store: str = ""
 
     @property
     def kind(self) -> str:
@@ -36,10 +37,13 @@ class Local:
         return self.path
 
     def reference(self) -> Mapping[str, Any]:
-        return {"kind": "local", "path": self.path, "host": self.host, "checkpoint": self.checkpoint}
+        known = {"kind": "local", "path": self.path, "host": self.host, "checkpoint": self.checkpoint}
+        return {**known, "store": self.store} if self.store else known
 
 
-def local(path: str | Path = ".", *, host: str = "", checkpoint: Checkpoint = "turn") -> Local:
+def local(
+    path: str | Path = ".", *, host: str = "", checkpoint: Checkpoint = "turn", store: str = ""
+) -> Local:
     """The directory `path` as a workspace.
 
     Args:
@@ -49,6 +53,7 @@ def local(path: str | Path = ".", *, host: str = "", checkpoint: Checkpoint = "t
         checkpoint: `turn` keeps the files as they are when a turn begins and ends, so that it can be undone; what git
             ignores is left out, and so is all of a directory that holds more than 20,000 files or 200 MB beside that.
             `off` keeps nothing.
+        store: where they are kept, if not in the World: the URL of a directory or a bucket.
 
     Raises:
         BadInput: it is no directory.
@@ -58,4 +63,4 @@ def local(path: str | Path = ".", *, host: str = "", checkpoint: Checkpoint = "t
         raise BadInput(detail=f"{real} is no directory. Name one that exists; outlast does not create it.")
     if checkpoint not in {"turn", "off"}:
         raise BadInput(detail=f"checkpoint={checkpoint!r} is none of a local directory: turn or off.")
-    return Local(str(real), host, checkpoint)
+    return Local(str(real), host, checkpoint, store)

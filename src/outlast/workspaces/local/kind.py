@@ -52,7 +52,7 @@ class LocalSite:
         self._directory = directory
         self._stay = stay
         self._root = stay.root
-        self._drive = Drive(stay.packs, stay.tenant)
+        self._drive = Drive(stay.packs, stay.tenant, put=stay.put)
 
     @property
     def cwd(self) -> str:

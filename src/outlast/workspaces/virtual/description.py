@@ -21,6 +21,7 @@ class Virtual:
     durable: bool = True
     memory_bytes: int = MEMORY_BYTES
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    store: str = ""
 
     @property
     def kind(self) -> str:
@@ -39,11 +40,13 @@ class Virtual:
         return ROOT
 
     def reference(self) -> Mapping[str, Any]:
+        store = {"store": self.store} if self.store else {}
         return {
             "kind": "virtual",
             "checkpoint": "call" if self.durable else "off",
             "memory_bytes": self.memory_bytes,
             "files": {path: base64.b64encode(data).decode() for path, data in self.files.items()},
+            **store,
         }
 
 
@@ -52,6 +55,7 @@ def virtual(
     *,
     durable: bool = True,
     memory_bytes: int = MEMORY_BYTES,
+    store: str = "",
 ) -> Virtual:
     """A workspace that needs no machine: a shell like bash, in a process of its own, with files in memory.
 
@@ -61,6 +65,7 @@ def virtual(
         durable: each call's changes are in the log with its outcome. Else all is empty again, but for `files`, when
             the turn ends or is taken over.
         memory_bytes: what the shell may take, with the files, before it is ended and made anew; 256 MB at least.
+        store: where its files are kept, if not in the World: the URL of a directory or a bucket.
 
     Raises:
         BadInput: a path leads out of the workspace, or there is more than is recorded.
@@ -82,4 +87,4 @@ def virtual(
         raise BadInput(
             detail=f"{memory_bytes:,} bytes of memory are too little for a shell. Give it 256 MB at least."
         )
-    return Virtual(durable, memory_bytes, given)
+    return Virtual(durable, memory_bytes, given, store)

@@ -51,7 +51,7 @@ class VirtualKind:
                 "Install it with: pip install 'outlast[virtual]'"
             )
         read, files = self._read(reference)
-        kept = Kept(Drive(stay.packs, stay.tenant), stay.root, stay.aside)
+        kept = Kept(Drive(stay.packs, stay.tenant, put=stay.put), stay.root, stay.aside)
         if not stay.root and not stay.aside:  # nothing was ever written down
             kept.took(files, (), None)
         async with task_group() as tasks:

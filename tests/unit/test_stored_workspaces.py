@@ -1,0 +1,67 @@
+"""Workspaces whose files are in a store beside the World: the log names them, and holds none."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from outlast.adapter import Agent, Gateway
+from outlast.adapters.python import IO, Loop
+from outlast.cli.trees import Trees
+from outlast.engine.load import load_state
+from outlast.errors import AttemptLost, PacksGone
+from outlast.session import Session
+from outlast.sites import Ground, WorldPacks
+from outlast.worker import WorkerConfig, open_worker
+from outlast.workspace_tools import workspace_tools
+from outlast.workspaces.drive import Drive, open_store
+from outlast.workspaces.virtual import virtual
+from outlast.world import World
+from tests.stays import supervised
+
+pytestmark = pytest.mark.crash
+
+
+async def _run(io: IO, prompt: str) -> object:
+    await io.tool("write", path="notes.txt", content=prompt)
+    return await io.tool("bash", command="cat notes.txt; echo seen >> notes.txt")
+
+
+async def _turn(world: World, session: Session, agent: Agent, data: Path, prompt: str) -> Any:
+    turn = await session.send(prompt)
+    async with open_worker(world, {"tester": agent}, cast("Gateway", None), WorkerConfig(data)) as worker:
+        await worker.work(until_idle=True)
+    return (await turn.result()).value
+
+
+async def test_files_are_in_the_store_that_the_workspace_names(world: World, tmp_path: Path) -> None:
+    agent = Agent("tester", Loop(_run), tools=workspace_tools())
+    workspace = virtual(store=f"{tmp_path}/store")
+    session = await Session.open(world, "s-1", agent=agent, workspace=workspace)
+    assert await _turn(world, session, agent, tmp_path / "one", "first\n") == "first"
+    assert await _turn(world, session, agent, tmp_path / "two", "second\n") == "second"
+    state = await load_state(world, "s-1")
+    root = state.tree.root
+    trees = await Trees.of(session)  # as `outlast files` reads them
+    assert await trees.drive.read(root, "notes.txt") == b"second\nseen\n"
+    with pytest.raises(PacksGone):
+        await Drive(WorldPacks(world, "s-1"), world.tenant).read(root, "notes.txt")
+    store = open_store(f"{tmp_path}/store", world.tenant)
+    assert len(await store.names()) >= 4  # a pack for each call
+
+
+async def test_an_attempt_that_was_succeeded_puts_nothing(world: World, tmp_path: Path) -> None:
+    agent = Agent("tester", Loop(_run), tools=workspace_tools())
+    await Session.open(world, "s-1", agent=agent, workspace=virtual(store=f"{tmp_path}/store"))
+    state = await load_state(world, "s-1")
+    store = open_store(f"{tmp_path}/store", world.tenant)
+    async with supervised(tmp_path) as processes:
+        ground = Ground(tmp_path, cast("Gateway", None), processes, 60.0)
+        async with ground.open(world, state, agent) as found:
+            assert state.opened is not None
+            await store.claim(state.opened.folder, state.fence + 1)
+            assert found.site is not None
+            await found.site.files.write("a", b"x")
+            with pytest.raises(AttemptLost):
+                await found.site.capture()
+    assert await store.names() == []
