@@ -253,6 +253,8 @@ async def test_a_host_whose_certificate_nobody_trusts_gets_nothing(tmp_path: Pat
 
 ECHOES = {
     "a header": ok(b"x", f"X-Sent: Bearer {SECRET}"),
+    "a reason": f"HTTP/1.1 200 Hello {SECRET}\r\nContent-Length: 0\r\n\r\n".encode(),
+    "the name of a header": ok(b"x", f"X-{SECRET}: 1"),
     "a cookie": ok(b"x", "Set-Cookie: session=derived", f"Set-Cookie: t={SECRET}"),
     "an error page": ok(b"You sent Authorization: Bearer " + SECRET.encode() + b"!"),
     "basic": ok(b"Basic " + base64.b64encode(SECRET.encode())),

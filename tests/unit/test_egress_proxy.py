@@ -1,5 +1,6 @@
 """The way out of a sandbox, asked by clients that mean well and by others."""
 
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -357,3 +358,51 @@ async def test_only_its_user_reaches_a_way_out_and_only_while_it_lasts() -> None
         assert path.parent.stat().st_mode & 0o777 == 0o700
     assert not path.exists()
     assert SECRET not in str(on.told)
+
+
+@pytest.mark.parametrize(
+    ("name", "pieces", "arrives"),
+    [
+        ("forge.test", 1, True),
+        ("forge.test", 100, True),
+        ("evil.test", 1, False),
+        ("evil.test", 100, False),
+        ("", 1, True),
+    ],
+)
+async def test_within_an_unseen_connection_no_other_host_is_asked_for(
+    name: str, pieces: int, *, arrives: bool
+) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    hello, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(hello, said, server_hostname=name or None)
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    words = said.read()
+
+    async def hear(line: Line) -> None:
+        await line.exactly(len(words))
+        await line.say(b"heard")
+
+    async with host(hear) as forge, stage(network([near(forge.port)])) as on, on.client() as line:
+        await line.say(f"CONNECT forge.test:{forge.port} HTTP/1.1\r\nHost: x\r\n\r\n")
+        await line.head()
+        for at in range(0, len(words), -(-len(words) // pieces)):
+            await line.say(words[at : at - (-len(words) // pieces)])
+            await anyio.wait_all_tasks_blocked()
+        assert await line.all() == (b"heard" if arrives else b"")
+        assert forge.all == (words if arrives else b"")
+        assert [type(event) for event in on.told] == ([Opened] if arrives else [Opened, TurnedAway])
+
+
+async def test_a_host_that_speaks_first_is_heard() -> None:
+    async def greet(line: Line) -> None:
+        await line.say(b"220 hello\r\n")
+        await line.until(b"QUIT")
+
+    async with host(greet) as forge, stage(network([near(forge.port)])) as on, on.client() as line:
+        await line.say(f"CONNECT forge.test:{forge.port} HTTP/1.1\r\nHost: x\r\n\r\n")
+        await line.until(b"220 hello")
+        await line.say(b"QUIT")
+        await line.all()

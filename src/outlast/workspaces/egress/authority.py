@@ -33,6 +33,8 @@ _LEFT: Final = dt.timedelta(days=14)
 """A kept authority with less than that is made anew: a sandbox may live on for days."""
 _EARLIER: Final = dt.timedelta(hours=1)
 """Clocks inside may be behind."""
+_CONTEXTS: Final = 32
+"""Hosts that are remembered at a time."""
 
 
 class Authority:
@@ -53,6 +55,8 @@ class Authority:
         """For a server that is `host`, to whoever asks for that; who asks for another is refused."""
         known = self._contexts.get(host)
         if known is None:
+            if len(self._contexts) >= _CONTEXTS:  # below a suffix there are names without end
+                del self._contexts[next(iter(self._contexts))]
             known = self._contexts[host] = self._made(host)
         return known
 

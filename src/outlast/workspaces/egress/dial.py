@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Final, TypeAlias
 
 import anyio
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
@@ -21,14 +21,25 @@ _TRIED: Final = 4
 """Addresses of one host."""
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
-    """As this machine does it.
+class SystemResolver:
+    """As this machine does it, a few names at a time: whoever asks for names without end holds up nobody else."""
 
-    Raises:
-        OSError: the name is not known, or nobody can be asked.
-    """
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(each[4][0]).partition("%")[0] for each in found))
+    def __init__(self, at_once: int = 4) -> None:
+        self._limiter = CapacityLimiter(at_once)
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """The addresses of `host`.
+
+        Raises:
+            OSError: the name is not known, or nobody can be asked.
+        """
+        found = await to_thread.run_sync(_resolved, host, port, limiter=self._limiter, abandon_on_cancel=True)
+        return list(dict.fromkeys(found))
+
+
+def _resolved(host: str, port: int) -> list[str]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]).partition("%")[0] for each in found]
 
 
 class Dialer:

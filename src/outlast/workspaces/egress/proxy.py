@@ -15,6 +15,7 @@ from outlast.workspaces.egress.authority import Authority
 from outlast.workspaces.egress.conversation import Conversation
 from outlast.workspaces.egress.dial import Dialer
 from outlast.workspaces.egress.events import CredentialUsed, Event, Opened, Told, TurnedAway, Who, log
+from outlast.workspaces.egress.hello import SameHost
 from outlast.workspaces.egress.hosts import written
 from outlast.workspaces.egress.limits import Limits
 from outlast.workspaces.egress.policy import Grant, Policy, Refusal
@@ -69,9 +70,12 @@ class Proxy:
             return
         outer = await self._means.dialer.dial(grant)
         try:
-            inner = await _switched(talk)
+            inner = SameHost(await _switched(talk), host)
             self._tell(Opened(self._means.who, host, port))
             await join(inner, outer, self._means.limits.idle_s)
+            if inner.other:
+                why = "within TLS it was asked for another host"
+                self._tell(TurnedAway(self._means.who, host, port, why))
         finally:
             await anyio.aclose_forcefully(outer)
 

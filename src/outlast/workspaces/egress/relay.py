@@ -152,7 +152,8 @@ class Exchange:
         headers = self._scrub.headers(passing(answer.headers))
         if values(answer.headers, b"transfer-encoding"):  # which says how long it is, whatever the other says
             headers = [each for each in headers if each[0] != b"content-length"]
-        return h11.Response(status_code=answer.status_code, headers=headers, reason=answer.reason)
+        reason = self._scrub.text(bytes(answer.reason))
+        return h11.Response(status_code=answer.status_code, headers=headers, reason=reason)
 
     async def _pass(self, data: bytes) -> None:
         if data:

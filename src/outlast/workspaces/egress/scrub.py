@@ -29,7 +29,7 @@ class Scrub:
         """Those of an answer, names in lower case."""
         if not self._forms:
             return list(headers)
-        return [(name, self._header(value)) for name, value in headers if name not in _DROPPED]
+        return [(name, self.text(value)) for name, value in headers if not self._is_dropped(name)]
 
     def body(self, data: bytes) -> bytes:
         """The next bytes of a body; what may be the beginning of a secret is kept until more comes."""
@@ -45,11 +45,16 @@ class Scrub:
         rest, self._held = self._held, b""
         return rest
 
-    def _header(self, value: bytes) -> bytes:
-        value = _USER.sub(b"", value)
+    def text(self, value: bytes) -> bytes:
+        """Of a header, or what stands behind the status."""
+        if self._forms:
+            value = _USER.sub(b"", value)
         for form in self._forms:
             value = value.replace(form, _GONE)
         return value
+
+    def _is_dropped(self, name: bytes) -> bool:
+        return name in _DROPPED or any(form.lower() in name for form in self._forms)
 
     def _over(self, data: bytes) -> bytes:
         for form in self._forms:

@@ -22,7 +22,7 @@ from outlast.sandbox import Mount, Way
 from outlast.trust import trusted
 from outlast.workspaces.egress.authority import open_authority, roots
 from outlast.workspaces.egress.conversation import Answering, Conversation
-from outlast.workspaces.egress.dial import Dialer, Resolve, resolve
+from outlast.workspaces.egress.dial import Dialer, Resolve, SystemResolver
 from outlast.workspaces.egress.events import Event, Told, Who, log, write_down
 from outlast.workspaces.egress.forward import Forward
 from outlast.workspaces.egress.inside import BUNDLE, PROXY_PORT, PUBLIC, variables
@@ -43,7 +43,7 @@ class Outside:
     """What a way out is made from; the defaults are those of a worker."""
 
     secrets: Secrets = field(default_factory=WorkerSecrets)
-    resolve: Resolve = resolve
+    resolve: Resolve = field(default_factory=SystemResolver)
     trust: Callable[[], ssl.SSLContext] = trusted
     """Whom to trust as the hosts that credentials are for."""
     roots: Callable[[], bytes] = roots
