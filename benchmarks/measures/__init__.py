@@ -6,6 +6,7 @@ from benchmarks.frame import Measure
 from benchmarks.measures.calls import never, safe
 from benchmarks.measures.conversation import conversation
 from benchmarks.measures.drive import drive
+from benchmarks.measures.egress import egress
 from benchmarks.measures.gateway import gateway
 from benchmarks.measures.harness_bytes import harness_bytes
 from benchmarks.measures.harness_first_token import harness_first_token
@@ -42,6 +43,7 @@ MEASURES: Final = (
     Measure("wal", wal, SERVED),
     Measure("conversation", conversation, KEPT),
     Measure("gateway", gateway),
+    Measure("egress", egress, ON_DISK),
     Measure("watcher", watcher, KEPT),
     Measure("kill", kill, KEPT),
     Measure("kill-claude-code", kill_claude_code, ON_DISK),

@@ -6,13 +6,13 @@ import socket
 import ssl
 import stat
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import anyio
-from anyio.abc import ByteStream, TaskGroup
+from anyio.abc import ByteStream
 
 from outlast.clock import Clock, SystemClock
 from outlast.errors import WorkspaceError
@@ -31,11 +31,12 @@ from outlast.workspaces.egress.policy import Policy
 from outlast.workspaces.egress.proxy import Means, Proxy
 from outlast.workspaces.egress.rules import Network
 from outlast.workspaces.egress.secrets import Keeper, Secrets, WorkerSecrets
-from outlast.workspaces.egress.stream import READ_BYTES, UnixStream
+from outlast.workspaces.egress.stream import UnixStream
 
 _PATH_BYTES: Final = 100
 """Of a unix socket, a little less than systems take."""
 _BACKLOG: Final = 1024
+_AGAIN_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +114,15 @@ async def open_egress(
     files = {at: bundle} if bundle else {}
     env = variables(network, outside.proxy_port, at if bundle else "")
     async with task_group() as tasks:
-        servers: list[asyncio.Server] = []
-        try:
+        with ExitStack() as stack:
             for way, answering in ways.items():
-                servers.append(await _serve(way.socket, answering, outside.limits, tasks))
-            yield Egress(tuple(ways), mounts, files, env)
-        finally:
-            for server in servers:
-                server.close()
-            for way in ways:
-                way.socket.unlink(missing_ok=True)
-            tasks.cancel_scope.cancel()
+                listener = stack.enter_context(_bound(way.socket))
+                stack.callback(way.socket.unlink, missing_ok=True)
+                tasks.start_soon(_serve, listener, answering, outside.limits)
+            try:
+                yield Egress(tuple(ways), mounts, files, env)
+            finally:
+                tasks.cancel_scope.cancel()
 
 
 def _means(network: Network, who: Who, directory: Path, outside: Outside) -> Means:
@@ -148,12 +147,12 @@ def _telling(told: Told | None) -> Told:
     return tell
 
 
-async def _serve(
-    path: Path, answering: Callable[[], Answering], limits: Limits, tasks: TaskGroup
-) -> asyncio.Server:
+async def _serve(listener: socket.socket, answering: Callable[[], Answering], limits: Limits) -> None:
+    """Answer whoever connects, until cancelled."""
     room = anyio.Semaphore(limits.connections)
 
-    async def one(stream: UnixStream) -> None:
+    async def one(connected: socket.socket) -> None:
+        stream = await UnixStream.on(connected)
         try:
             room.acquire_nowait()
         except anyio.WouldBlock:
@@ -170,11 +169,14 @@ async def _serve(
         finally:
             room.release()
 
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.start_soon(one, UnixStream(reader, writer))
-
-    listener = _bound(path)
-    return await asyncio.start_unix_server(connected, sock=listener, limit=READ_BYTES, backlog=_BACKLOG)
+    async with task_group() as tasks:
+        while True:
+            try:
+                connected, _ = await asyncio.get_running_loop().sock_accept(listener)
+            except OSError:  # no descriptor is free: it may be in a moment
+                await anyio.sleep(_AGAIN_S)
+                continue
+            tasks.start_soon(one, connected)
 
 
 def _bound(path: Path) -> socket.socket:
@@ -183,6 +185,8 @@ def _bound(path: Path) -> socket.socket:
     try:
         listener.bind(os.fspath(path))
         path.chmod(0o600)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)  # noqa: FBT003 - the library's own signature
     except OSError:
         listener.close()
         raise

@@ -5,6 +5,7 @@ loop is told of an error that is none. Ours are cancelled all the time, so these
 """
 
 import asyncio
+import socket
 from typing import Final
 
 import anyio
@@ -15,7 +16,12 @@ _FLUSH_S: Final = 10.0
 
 
 class UnixStream(ByteStream):
-    """On what `asyncio.start_unix_server` gives."""
+    """On streams of asyncio."""
+
+    @classmethod
+    async def on(cls, connected: socket.socket) -> "UnixStream":
+        """The stream of a connected socket, which belongs to it from now on."""
+        return cls(*await asyncio.open_unix_connection(sock=connected, limit=READ_BYTES))
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
