@@ -198,8 +198,7 @@ class Dialogue(Protocol):
         ...
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str | None:
-        """The harness's id of an application's tool call that came over MCP without it; empty: it may not run."""
-        # None where model calls go past the gateway: the call stands for itself.
+        """The harness's id of an application's MCP call that came without it; empty: it may not run; None: no id."""
         ...
 
     def read_hook(self, event: str, payload: Mapping[str, Any]) -> HookAsk: ...
@@ -226,6 +225,10 @@ class Gateway(Protocol):
         self, attempt: "Attempt", dialogue: Dialogue, token: str = ""
     ) -> AbstractAsyncContextManager[Door]:
         """Let the harness of `attempt` in by `token`, or a fresh one, until the context ends; then it is refused."""
+        ...
+
+    async def address(self) -> str:
+        """Where it listens, `http://127.0.0.1:<port>`."""
         ...
 
 
@@ -272,10 +275,7 @@ class Attempt(Protocol):
     def settings(self) -> Mapping[str, Any]: ...
     @property
     def plan(self) -> Sequence[Step]:
-        """What is left for the adapter of the recovery plan: steps about calls that the harness runs itself.
-
-        Calls that the worker runs are settled already.
-        """
+        """Steps of recovery that are left: about calls that the harness runs. Those of the worker are settled."""
         ...
 
     @property

@@ -152,6 +152,9 @@ class Ground:
             raise WorkspaceError(detail=UNKNOWN.format(kind=name, known=known or "none"))
         return found
 
+    async def _address(self) -> str:
+        return await self.gateway.address()
+
     async def _stay(self, world: World, state: SessionState, places: Places) -> Stay:
         tree, packs = state.tree, WorldPacks(world, state.session)
         aside: Mapping[str, Any] = {}
@@ -177,6 +180,7 @@ class Ground:
             put=None if store is None else partial(_put, store, folder, state.fence),
             processes=self.processes,
             spare=self.spare,
+            gateway=self._address,
         )
 
 

@@ -87,6 +87,9 @@ class Command:
     timeout_s: float = 600.0
     show: Callable[[str], None] | None = None
     """Told its output as it comes, both streams."""
+    outlasts: Callable[[], bool] = lambda: False
+    """Asked when whoever waits for it is cancelled: whether it goes on, where commands can, since another attempt will
+    wait for it. Else it is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +245,8 @@ class Stay:
     commits (`outlast.drive.Capture.packs`)."""
     spare: Callable[[int], None] | None = None
     """Lets a process, with what is below it, outlive the worker: tell it its pid. None: nothing would end it."""
-    gateway: str = ""
-    """Where the worker's gateway listens: `http://127.0.0.1:<port>`."""
+    gateway: Callable[[], Awaitable[str]] | None = None
+    """Says where the worker's gateway listens, `http://127.0.0.1:<port>`, once it does; None: there is none."""
 
 
 class Kind(Protocol):

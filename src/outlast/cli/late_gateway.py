@@ -30,6 +30,11 @@ class LateGateway:
         self._gateway = gateway
         self._ready.set()
 
+    async def address(self) -> str:
+        await self._ready.wait()
+        assert self._gateway is not None
+        return await self._gateway.address()
+
     @asynccontextmanager
     async def admit(self, attempt: Attempt, dialogue: Dialogue, token: str = "") -> AsyncGenerator[Door]:
         await self._ready.wait()

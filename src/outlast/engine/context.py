@@ -108,6 +108,7 @@ class Context:
         """
         self.files = WorkFiles(self.writer, self.gate, self.clock, site)
         self.files.fail = self.fail
+        self.files.outlasts = lambda: self.writer.lost is not None or self.stopping == HANDED_OVER
         if self.files.forgets:
             self.tools = {name: replayed(tool) for name, tool in self.tools.items()}
         if not resumed:

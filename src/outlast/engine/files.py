@@ -59,6 +59,8 @@ class WorkFiles:
         """Something was changed that no capture has."""
         self.fail: Callable[[OutlastError], NoReturn] = _raise
         """Ends the attempt."""
+        self.outlasts: Callable[[], bool] = lambda: False
+        """Another attempt is to go on with what this one leaves."""
 
     @property
     def site(self) -> Site:
@@ -196,7 +198,9 @@ class CallFiles:
         if not looks:
             await self.change()
         try:
-            return await self._of.site.run(Command(text, job, cwd, env or {}, timeout_s, show))
+            return await self._of.site.run(
+                Command(text, job, cwd, env or {}, timeout_s, show, self._of.outlasts)
+            )
         except BoxGone as error:
             self._of.fail(error)
 

@@ -161,6 +161,9 @@ class HttpGateway:
         self._dialects: Mapping[str, Dialect] = {dialect.name: dialect for dialect in dialects}
         self._limits = limits
 
+    async def address(self) -> str:
+        return self.base_url
+
     @asynccontextmanager
     async def admit(self, attempt: Attempt, dialogue: Dialogue, token: str = "") -> AsyncGenerator[Door]:
         """Let the harness of `attempt` in until the context ends; afterwards its token is refused.

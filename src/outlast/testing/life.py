@@ -66,6 +66,9 @@ NO_PROGRAM: Final = (
 class _NoMachine:
     """Stands where a harness would be let in and started."""
 
+    async def address(self) -> str:
+        raise BadInput(detail=NO_PROGRAM)
+
     def admit(self, attempt: Attempt, dialogue: Dialogue, token: str = "") -> NoReturn:
         raise BadInput(detail=NO_PROGRAM)
 

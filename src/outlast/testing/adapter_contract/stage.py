@@ -38,6 +38,7 @@ from outlast.testing.adapter_contract.subject import Subject
 from outlast.testing.faults import Spot
 from outlast.testing.models import RequestRecord, Script, ScriptedModels, Step
 from outlast.worker import Worker, WorkerConfig, open_worker
+from outlast.workspace import Workspace
 from outlast.workspaces.local import local
 from outlast.world import Commit, SessionHead, World
 
@@ -90,6 +91,8 @@ class Stage:
     agent: Agent
     """What sessions are opened for, and what workers of this process offer; a case may replace it."""
     victims: list[Victim] = field(default_factory=list[Victim])
+    workspace: Workspace | None = None
+    """Where sessions work; None: in `shop`, which is the user's own."""
     data: Path = field(init=False)
     """Of the workers to come."""
 
@@ -113,7 +116,7 @@ class Stage:
             self.world,
             name,
             agent=self.agent,
-            workspace=local(self.shop),
+            workspace=self.workspace or local(self.shop),
             home=self.home(name),
             settings=settings,
         )

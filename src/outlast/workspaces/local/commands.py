@@ -1,14 +1,16 @@
 """Commands in a directory of this machine, which end with whoever waits for them."""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from outlast.groups import task_group
 from outlast.ids import new_id
-from outlast.workspace import OUTPUT_LIMIT, Command, Ran
+from outlast.workspace import Command, Ran
+from outlast.workspaces.virtual.output import Stream
 
 if TYPE_CHECKING:  # an adapter names workspaces
     from outlast.adapter import Processes
@@ -17,6 +19,8 @@ BASH: Final = "/bin/bash"
 _WRAP: Final = 'exec </dev/null; ( eval "$3" ) 2>"$1"; s=$?; printf "\\n%s\\n" "$2"; exit $s'
 """What ends the output is a line that nobody guesses, so that its last line is known whole, or not ended."""
 TIMED_OUT: Final = 124
+_LOOK_S: Final = 0.1
+_PIECE: Final = 1 << 20
 
 
 async def run(command: Command, processes: "Processes", cwd: Path, env: Mapping[str, str]) -> Ran:
@@ -25,45 +29,76 @@ async def run(command: Command, processes: "Processes", cwd: Path, env: Mapping[
     with tempfile.TemporaryDirectory(prefix="outlast-") as scratch:
         errors = Path(scratch) / "stderr"
         argv = [BASH, "-c", _WRAP, "outlast", str(errors), token, command.text]
-        said = Said(command)
-        status = TIMED_OUT
+        out, err, status = _Lines(command.show), _Tail(errors, command.show), TIMED_OUT
         with anyio.move_on_after(command.timeout_s) as limit:
-            async with processes.start(argv, env={**env, **command.env}, cwd=cwd / command.cwd) as process:
+            async with (
+                processes.start(argv, env={**env, **command.env}, cwd=cwd / command.cwd) as process,
+                task_group() as tasks,
+            ):
+                tasks.start_soon(err.follow)
                 await process.close_stdin()
                 async for line in process.lines():
                     if line == token.encode():
                         break
-                    said.line(line)
+                    out.add(line)
                 status = await process.wait()
-        stderr, lost = _ends(errors.read_bytes() if errors.exists() else b"")
-        stdout, cut = _ends(said.data)
-        return Ran(status, stdout, stderr, cut + lost + said.dropped, limit.cancelled_caught)
+                tasks.cancel_scope.cancel()
+        out.end(cut_short=limit.cancelled_caught)
+        err.read()
+        cut = out.stream.cut + err.stream.cut
+        return Ran(status, out.stream.text(), err.stream.text(), cut, limit.cancelled_caught)
 
 
-class Said:
-    """The standard output of a command as it comes."""
+class _Lines:
+    """Standard output, line by line: whether the last was ended shows when the next comes."""
 
-    def __init__(self, command: Command) -> None:
-        self._show = command.show
-        self._first = True
-        self.data = bytearray()
-        self.dropped = 0
+    def __init__(self, show: Callable[[str], None] | None) -> None:
+        self.stream = Stream()
+        self._show = show
+        self._last: bytes | None = None
 
-    def line(self, line: bytes) -> None:
-        """Take one more line. That it had an end shows when another comes."""
-        piece = line if self._first else b"\n" + line
-        self._first = False
-        self.data += piece
-        if len(self.data) > 4 * OUTPUT_LIMIT:  # far beyond what is kept of the end
-            half = OUTPUT_LIMIT // 2
-            self.dropped += len(self.data) - 3 * half
-            self.data[half : len(self.data) - 2 * half] = b""
-        if self._show is not None:
-            self._show(f"{line.decode(errors='replace')}\n")
+    def add(self, line: bytes) -> None:
+        """One more line."""
+        self._put(b"\n")
+        self._last = line
+
+    def end(self, *, cut_short: bool) -> None:
+        """No more will come; the line before what ends the output was ended by that."""
+        self._put(b"\n" if cut_short else b"")
+
+    def _put(self, ending: bytes) -> None:
+        if self._last is not None:
+            text = (self._last + ending).decode(errors="replace")
+            self._last = None
+            self.stream.add(text)
+            if self._show is not None and text:
+                self._show(text)
 
 
-def _ends(data: bytes | bytearray) -> tuple[str, int]:
-    """The first and the last half of what may be kept, and how much is between."""
-    cut = max(0, len(data) - OUTPUT_LIMIT)
-    kept = bytes(data) if not cut else bytes(data[: OUTPUT_LIMIT // 2] + data[-(OUTPUT_LIMIT // 2) :])
-    return kept.decode(errors="replace"), cut
+class _Tail:
+    """Standard error, from the file that it is written to."""
+
+    def __init__(self, file: Path, show: Callable[[str], None] | None) -> None:
+        self.stream = Stream()
+        self._file = file
+        self._show = show
+        self._at = 0
+
+    async def follow(self) -> None:
+        """Read what comes, until cancelled."""
+        while True:
+            self.read()
+            await anyio.sleep(_LOOK_S)
+
+    def read(self) -> None:
+        """Read what is new."""
+        if not self._file.exists():
+            return
+        with self._file.open("rb") as file:
+            file.seek(self._at)
+            while data := file.read(_PIECE):
+                self._at += len(data)
+                text = data.decode(errors="replace")
+                self.stream.add(text)
+                if self._show is not None:
+                    self._show(text)

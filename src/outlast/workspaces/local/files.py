@@ -1,6 +1,7 @@
 """The files of a directory of this machine (`outlast.workspace.Files`)."""
 
 import os
+import posixpath
 import shutil
 import stat
 from collections.abc import Callable, Generator, Sequence
@@ -30,13 +31,18 @@ class HostFiles:
         await self._do(path, lambda at: _write(at, data, mode))
 
     async def find(self, path: str) -> Entry | None:
-        return await self._do(path, lambda at: _entry(path, at), followed=False)
+        return await self._do(path, lambda at: _entry(self._name(path), at), followed=False)
 
     async def list(self, path: str) -> Sequence[Entry]:
-        return await self._do(path, lambda at: _list(path, at))
+        return await self._do(path, lambda at: _list(self._name(path), at))
 
     async def remove(self, path: str) -> None:
         await self._do(path, _remove, followed=False)
+
+    def _name(self, path: str) -> str:
+        """A path as entries have it."""
+        name = posixpath.relpath(posixpath.join(self._root, path), self._root)
+        return "" if name == "." else name
 
     async def _do(self, path: str, what: Callable[[Path], T], *, followed: bool = True) -> T:
         def done() -> T:
@@ -97,7 +103,7 @@ def _entry(path: str, at: Path) -> Entry | None:
 
 
 def _list(path: str, at: Path) -> Sequence[Entry]:
-    below = ((f"{path.rstrip('/')}/{name}", at / name) for name in sorted(os.listdir(at)))  # noqa: PTH208 - names
+    below = ((f"{path}/{name}" if path else name, at / name) for name in sorted(os.listdir(at)))  # noqa: PTH208 - names
     found = [_entry(name, one) for name, one in below]
     return [entry for entry in found if entry is not None]
 

@@ -17,6 +17,7 @@ from outlast.workspaces.drive import Drive, Folder
 from outlast.workspaces.local import commands
 from outlast.workspaces.local.extent import Extent, left_to_git, measured
 from outlast.workspaces.local.files import HostFiles
+from outlast.workspaces.runs import Runs
 
 if TYPE_CHECKING:  # an adapter names workspaces
     from outlast.adapter import Processes
@@ -53,6 +54,7 @@ class LocalSite:
         self._stay = stay
         self._root = stay.root
         self._drive = Drive(stay.packs, stay.tenant, put=stay.put)
+        self._runs = Runs()
 
     @property
     def cwd(self) -> str:
@@ -72,17 +74,21 @@ class LocalSite:
 
     async def run(self, command: Command) -> Ran:
         env = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
-        return await commands.run(command, self._stay.processes, self._directory, env)
+        return await self._runs.run(
+            command, lambda: commands.run(command, self._stay.processes, self._directory, env)
+        )
 
     async def knows(self, job: str) -> bool | None:
-        return None  # it ended with its worker, at whatever it was about
+        # Of another attempt's it is not known: it ended with its worker, at whatever it was about.
+        return True if self._runs.has(job) else None
 
     async def capture(self) -> Capture | None:
         extent = await to_thread.run_sync(measured, self._directory)
         if isinstance(extent, str):
             log.warning("session %s: its files are not kept for an undo: %s", self._stay.session, extent)
             return None
-        capture = await self.folder(extent).checkpoint(self._root)
+        async with self._runs.still():
+            capture = await self.folder(extent).checkpoint(self._root)
         self._root = capture.root
         return capture
 

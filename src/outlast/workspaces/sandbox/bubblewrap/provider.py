@@ -87,6 +87,11 @@ class Bubblewrap:
         return NAME
 
     @property
+    def owner(self) -> tuple[int, int] | None:
+        """User and group to whom what a box may write must belong; None: the worker's own."""
+        return (self._user.uid, self._user.gid) if self._user.dropped else None
+
+    @property
     def abilities(self) -> frozenset[Ability]:
         return frozenset({"mounts", "outlives", "limits", "network", "isolates"})
 

@@ -1,0 +1,120 @@
+"""Opens sandboxes: attaches to the box that stands for a session, or makes one from the files that the log has."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+from shutil import rmtree
+from typing import Any, Final, Protocol, cast, runtime_checkable
+
+from anyio import to_thread
+
+from outlast.errors import SandboxUnsupported
+from outlast.groups import task_group
+from outlast.sandbox import Box, OpenProvider, SandboxProvider, Spec
+from outlast.workspace import Stay
+from outlast.workspaces.boxed.description import CWD, Sandboxed, read_sandbox
+from outlast.workspaces.boxed.ground import SANDBOXES, Ground, ground_of
+from outlast.workspaces.boxed.site import BoxSite, remember, stands_for
+from outlast.workspaces.drive import Drive, Folder
+from outlast.workspaces.egress import Egress, Who, open_egress
+
+PROVIDERS: Final = "outlast.sandboxes"
+LABEL: Final = "outlast"
+
+
+@runtime_checkable
+class Owned(Protocol):
+    """A provider whose boxes run as somebody else than the worker."""
+
+    @property
+    def owner(self) -> tuple[int, int] | None:
+        """User and group to whom what a box may write must belong."""
+        ...
+
+
+class SandboxKind:
+    """See `outlast.workspace.Kind`."""
+
+    @asynccontextmanager
+    async def open(self, reference: Mapping[str, Any], stay: Stay) -> AsyncGenerator[BoxSite]:
+        said = read_sandbox(reference)
+        provider = find_provider(said.provider, stay.data)
+        owner = provider.owner if isinstance(provider, Owned) else None
+        ground = ground_of(stay, said.reads, owner)
+        await ground.make()
+        gateway = "" if stay.gateway is None else await stay.gateway()
+        drive = Drive(stay.packs, stay.tenant, put=stay.put)
+        async with AsyncExitStack() as held:
+            who = Who(stay.tenant, stay.session)
+            out = await held.enter_async_context(
+                open_egress(said.network, who, ground.way_out, gateway=gateway)
+            )
+            spec = spec_of(said, stay, ground, out)
+            if stay.root not in stands_for(ground):
+                await _end_standing(
+                    provider, spec
+                )  # it has other files than the log, which went on elsewhere
+            box = await held.enter_async_context(provider.attach(spec, stay.fence))
+            await _lay_out(box, ground, drive, stay.root)
+            forgets = not (box.lived or said.network.allow or said.network.credentials)
+            site = BoxSite(box, ground, drive, stay.root, cwd=CWD, forgets=forgets)
+            tasks = await held.enter_async_context(task_group())
+            tasks.start_soon(site.beat)
+            held.callback(tasks.cancel_scope.cancel)
+            yield site
+
+    async def forget(self, reference: Mapping[str, Any], folder: str, data: Path) -> None:
+        provider = find_provider(read_sandbox(reference).provider, data)
+        for found in await provider.list({LABEL: folder}):
+            await provider.destroy(found.ref)
+        await to_thread.run_sync(lambda: rmtree(data / SANDBOXES / folder, ignore_errors=True))
+
+
+def find_provider(name: str, data: Path) -> SandboxProvider:
+    """The provider of this name.
+
+    Raises:
+        SandboxUnsupported: nothing that is installed brings it.
+        ExtraMissing: it needs a package that is not installed.
+    """
+    points = entry_points(group=PROVIDERS)
+    if name not in points.names:
+        known = ", ".join(sorted(points.names)) or "none"
+        raise SandboxUnsupported(
+            provider=name,
+            reason=f"nothing that is installed brings it; there is {known}.",
+            way_out="Install the package that does, where the worker runs.",
+        )
+    return cast("OpenProvider", points[name].load())(data)
+
+
+def spec_of(said: Sandboxed, stay: Stay, ground: Ground, out: Egress) -> Spec:
+    """What the box of a session is to be."""
+    return Spec(
+        name=stay.folder,
+        image=said.image,
+        cwd=CWD,
+        mounts=(*ground.mounts(CWD), *out.mounts),
+        ways=out.ways,
+        env={"HOME": str(ground.home), **out.env},
+        limits=said.limits,
+        idle_s=said.idle_s,
+        labels={LABEL: stay.folder},
+        spare=stay.spare,
+    )
+
+
+async def _end_standing(provider: SandboxProvider, spec: Spec) -> None:
+    for found in await provider.list(dict(spec.labels)):
+        if found.name == spec.name:
+            await provider.destroy(found.ref)
+
+
+async def _lay_out(box: Box, ground: Ground, drive: Drive, root: str) -> None:
+    """Bring the files of a new box to what the log has. One that lived has what its calls left."""
+    if box.lived:
+        return
+    await Folder(drive, ground.files, ground.known).restore(root)
+    await to_thread.run_sync(ground.own, ground.files)
+    await to_thread.run_sync(remember, ground, [root])

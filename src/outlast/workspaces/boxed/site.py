@@ -1,0 +1,153 @@
+"""The site of a sandbox: commands as jobs of its box, its files captured by their drive."""
+
+from codecs import getincrementaldecoder
+from contextlib import suppress
+from signal import SIGKILL
+from typing import TYPE_CHECKING, Final, Literal
+
+import anyio
+from anyio import to_thread
+
+from outlast.drive import Capture
+from outlast.errors import BoxGone, WorkspaceError
+from outlast.groups import task_group
+from outlast.sandbox import Box, Job, JobAsk
+from outlast.workspace import Command, Files, Ran
+from outlast.workspaces.boxed.files import BoxFiles
+from outlast.workspaces.boxed.ground import Ground
+from outlast.workspaces.boxed.programs import BoxPrograms
+from outlast.workspaces.drive import Drive, Folder
+from outlast.workspaces.runs import Runs
+from outlast.workspaces.virtual.output import Stream
+
+if TYPE_CHECKING:  # an adapter names workspaces
+    from outlast.adapter import Processes
+
+BASH: Final = "/bin/bash"
+TIMED_OUT: Final = 124
+ENDING_S: Final = 10.0
+BEAT_S: Final = 10.0
+"""How long programs that are tied to a worker live after its last beat."""
+
+
+class BoxSite:
+    """See `outlast.workspace.Site`."""
+
+    def __init__(self, box: Box, ground: Ground, drive: Drive, root: str, *, cwd: str, forgets: bool) -> None:
+        """Of a box that stands.
+
+        Args:
+            forgets: it was made anew, and nothing of what ran before can have reached anything but its files.
+        """
+        self._box = box
+        self._ground = ground
+        self._drive = drive
+        self._folder = Folder(drive, ground.files, ground.known)
+        self._root = root
+        self._cwd = cwd
+        self._forgets = forgets
+        self._lived = box.lived
+        self._begun: set[str] = set()
+        self._runs = Runs()
+
+    @property
+    def cwd(self) -> str:
+        return self._cwd
+
+    @property
+    def files(self) -> Files:
+        return BoxFiles(self._box, self._cwd)
+
+    @property
+    def processes(self) -> "Processes":
+        return BoxPrograms(self._box, self._ground)
+
+    @property
+    def hosts_programs(self) -> bool:
+        return True
+
+    async def run(self, command: Command) -> Ran:
+        return await self._runs.run(command, lambda: self._run(command))
+
+    async def _run(self, command: Command) -> Ran:
+        began_s = anyio.current_time()
+        fresh = not await self.knows(command.job)
+        self._begun.add(command.job)
+        ask = JobAsk(
+            command.job,
+            [BASH, "-c", command.text],
+            f"{self._cwd}/{command.cwd}" if command.cwd else "",
+            {"HOME": str(self._ground.home), "PATH": self._ground.path, **command.env},
+            timeout_s=command.timeout_s,
+        )
+        job = await self._box.begin(ask)
+        out, err = Stream(), Stream()
+        try:
+            async with task_group() as tasks:
+                tasks.start_soon(_read, job, "stdout", out, command)
+                tasks.start_soon(_read, job, "stderr", err, command)
+            status = await job.wait()
+        except BaseException:
+            if not command.outlasts():
+                with anyio.move_on_after(ENDING_S, shield=True), suppress(WorkspaceError):
+                    await job.signal(SIGKILL)
+                    await job.wait()
+            raise
+        # A command may end so by itself; of one that was begun before nobody here knows when.
+        timed_out = status == TIMED_OUT and not (fresh and anyio.current_time() - began_s < command.timeout_s)
+        return Ran(status, out.text(), err.text(), out.cut + err.cut, timed_out)
+
+    async def knows(self, job: str) -> bool | None:
+        if job in self._begun or await self._box.find(job) is not None:
+            return True
+        return False if self._lived or self._forgets else None
+
+    async def capture(self) -> Capture:
+        async with self._runs.still():
+            capture = await self._folder.checkpoint(self._root)
+        if capture.root != self._root:
+            await to_thread.run_sync(remember, self._ground, [self._root, capture.root])
+        self._root = capture.root
+        return capture
+
+    def captured(self, root: str) -> None:
+        self._drive.captured(root)
+
+    async def beat(self) -> None:
+        """Keep what is tied to this attempt alive, until it is cancelled."""
+        while True:
+            try:
+                await self._box.beat(BEAT_S)
+            except BoxGone:
+                return  # whoever uses it finds out
+            except WorkspaceError:
+                await anyio.sleep(BEAT_S / 10)
+                continue
+            await anyio.sleep(BEAT_S / 3)
+
+
+async def _read(job: Job, name: Literal["stdout", "stderr"], into: Stream, command: Command) -> None:
+    end, decoder = 0, getincrementaldecoder("utf-8")("replace")
+    async for at, piece in job.output(name):
+        into.cut += at - end  # the box itself kept only so much
+        end = at + len(piece)
+        text = decoder.decode(piece)
+        into.add(text)
+        if command.show is not None and text:
+            command.show(text)
+    into.add(decoder.decode(b"", final=True))
+
+
+def remember(ground: Ground, roots: list[str]) -> None:
+    """Note which roots the files may be those of, now or once the log has the newer."""
+    new = ground.mark.with_suffix(".new")
+    new.write_text("\n".join(roots))
+    new.replace(ground.mark)
+
+
+def stands_for(ground: Ground) -> list[str]:
+    """The roots of which the newer is, or the older was, what the files come from; empty: nobody knows."""
+    try:
+        return ground.mark.read_text().split("\n")
+    except OSError:
+        return []

@@ -1,0 +1,73 @@
+"""Real harnesses in real sandboxes: turns with an edit and a command, with no network but the gateway."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from outlast.records import CallOutcome, FilesKept
+from outlast.sites import WorldPacks
+from outlast.testing.adapter_contract import Stage, Subject, staged
+from outlast.testing.adapter_contract.stage import prompt, says
+from outlast.testing.models import Step
+from outlast.workspaces.drive import Drive
+from outlast.workspaces.sandbox import sandbox
+from tests.harnesses import claude_code, codex, pi
+
+SUBJECTS: Mapping[str, Subject] = {
+    "claude-code": claude_code.SUBJECT,
+    "codex": codex.SUBJECT,
+    "pi": pi.SUBJECT,
+}
+TEXT = "def say():\n    return 7\n"
+PROBE = (
+    "python3 -B -c 'import hello; assert hello.say() == 7; print(\"tests pass\")'; touch tried; "
+    "echo routes: $(cat /proc/net/route | wc -l).; echo of the host: $(ls /root /home /srv 2>/dev/null | grep -c shop)."
+)
+
+
+def harness(name: str) -> object:
+    return pytest.param(name, marks=pytest.mark.harness(harness=name))
+
+
+async def texts(stage: Stage) -> Mapping[str, bytes]:
+    """The files of the session, as its log has them."""
+    state = await (await stage.session()).state()
+    drive = Drive(WorldPacks(stage.world, "s"), stage.world.tenant)
+    return {
+        one.path: await drive.read(state.tree.root, one.path)
+        async for one in drive.entries(state.tree.root)
+        if one.kind == "file"
+    }
+
+
+# A short name: the paths of sockets are below its directory.
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", [harness(name) for name in SUBJECTS])
+async def test_inside(name: str, tmp_path: Path) -> None:
+    subject = SUBJECTS[name]
+    path = "/workspace/hello.py" if name == "claude-code" else "hello.py"
+    edit, command = subject.write(path, TEXT), subject.shell(PROBE)
+    assert edit is not None
+    assert command is not None
+    script = {
+        "go": [
+            Step(text="I write.", tools=(edit,)),
+            Step(text="I try.", tools=(command,)),
+            *says("It works."),
+        ]
+    }
+    async with staged(subject, tmp_path, script) as stage:
+        stage.workspace = sandbox(idle_s=0)
+        outcome = await stage.finish(await stage.send(prompt("go")))
+        assert str(outcome) == "It works.", outcome
+        assert (await texts(stage))["hello.py"] == TEXT.encode()
+        assert not (tmp_path / "shop" / "hello.py").exists()
+        told = stage.last_body().decode()
+        assert "tests pass" in told
+        assert "routes: 1." in told, "there is no network but the loopback"
+        assert "of the host: 0." in told
+        kept = [one for one in await stage.of_kind(FilesKept) if one.why == "call"]
+        settled = [one.call for one in await stage.of_kind(CallOutcome)]
+        assert len(kept) == 2
+        assert {one.call for one in kept} <= set(settled)
