@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -76,3 +77,57 @@ async def test_a_killed_restore_ends_right_when_it_is_repeated(tmp_path: Path, r
         assert await _same(place, root, tmp_path / "there")
         capture = await place.folder(place.drive()).checkpoint(root)
         assert (capture.root, capture.changed) == (root, [])
+
+
+_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+import anyio
+import anyio._backends._asyncio
+from outlast.drive import EMPTY_ROOT
+from outlast.workspaces.drive import Drive, Folder
+from tests.trees import MemoryPacks, look
+
+async def main(top):
+    work = top / "work"
+    (work / "shut" / "inner").mkdir(parents=True)
+    for path, mode in (("shut/file", 0o000), ("shut/inner/file", 0o200), ("file", 0o444)):
+        (work / path).write_bytes(path.encode())
+        (work / path).chmod(mode)
+    (work / "shut" / "inner").chmod(0o000)
+    (work / "shut").chmod(0o500)
+    packs = MemoryPacks()
+    drive = Drive(packs, "default")
+    capture = await Folder(drive, work).checkpoint(EMPTY_ROOT)
+    root = packs.land(drive, capture)
+    assert not capture.left_out, capture.left_out
+    assert [entry.mode async for entry in drive.entries(root)] == [0o444, 0o500, 0o000, 0o000, 0o200]
+    assert (work / "shut" / "inner").stat().st_mode & 0o777 == 0o000  # given back
+    assert await drive.read(root, "shut/inner/file") == b"shut/inner/file"
+    other = Folder(drive, top / "other")
+    await other.restore(root)
+    assert (await other.checkpoint(root)).root == root
+    (work / "shut").chmod(0o700)
+    (work / "shut" / "file").unlink()
+    (work / "shut").chmod(0o000)
+    await Folder(drive, work).restore(root)
+    assert (await Folder(drive, work).checkpoint(root)).root == root
+    await other.restore(EMPTY_ROOT)
+    assert not look(top / "other")
+
+if os.geteuid() == 0:  # once all is imported: the interpreter itself may be out of nobody's reach
+    os.chown(sys.argv[1], 65534, 65534)
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+anyio.run(main, Path(sys.argv[1]))
+"""
+
+
+def test_what_its_owner_may_not_read_is_kept_and_stays_shut() -> None:
+    """As a user that is not root, whom no mode would keep out."""
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run([sys.executable, "-c", _AS_NOBODY, scratch], check=True)
+        for path in sorted(Path(scratch).rglob("*")):
+            if path.is_dir():
+                path.chmod(0o700)

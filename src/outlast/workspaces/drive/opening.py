@@ -17,7 +17,7 @@ OPEN_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Not blocking: a pipe that has taken a file's name opens too, and is found out by its stat."""
 MAKE_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _O_PATH: Final[int] = getattr(os, "O_PATH", 0)
-_READABLE_DIR, _READABLE_FILE = 0o700, 0o400
+_READABLE_DIR, _READABLE_FILE, _SEARCHED = 0o700, 0o400, 0o500
 
 
 def open_dir(fd: int, name: bytes) -> int:
@@ -56,6 +56,24 @@ def _opened_anyway(fd: int, name: bytes, flags: int, wanted: int) -> int:
             os.chmod(inode, mode & 0o7777)  # noqa: PTH101 - as above
     finally:
         os.close(held)
+
+
+@contextmanager
+def looked_into(fd: int, name: bytes) -> Generator[tuple[int, int]]:
+    """A directory in another, open, and its mode. One of ours that its mode closes to us is open to us meanwhile."""
+    inner = open_dir(fd, name)
+    try:
+        mode = os.fstat(inner).st_mode & 0o7777
+        if mode & _SEARCHED == _SEARCHED:
+            yield inner, mode
+            return
+        os.fchmod(inner, mode | _SEARCHED)
+        try:
+            yield inner, mode
+        finally:
+            os.fchmod(inner, mode)
+    finally:
+        os.close(inner)
 
 
 def open_to_all(fd: int, name: bytes) -> int:

@@ -11,6 +11,7 @@ again, and if it goes on changing, it is taken as it was read last and not remem
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from errno import ELOOP, ENOENT, ENOTDIR
 from stat import S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISLNK, S_ISREG, S_ISSOCK
 from typing import Final
 
@@ -31,7 +32,7 @@ from outlast.workspaces.drive.format import (
     Place,
     shown,
 )
-from outlast.workspaces.drive.opening import entries_of, open_dir, open_file, read_up_to
+from outlast.workspaces.drive.opening import entries_of, looked_into, open_file, read_up_to
 from outlast.workspaces.drive.statcache import Known, Line, StatKey, is_racy, stat_key
 
 SAID_LIMIT: Final = 100
@@ -122,18 +123,18 @@ class Scanner:
             self._leave_out(at, f"nested deeper than {DEPTH_LIMIT}")
             return None
         try:
-            inner = open_dir(fd, name)
+            with looked_into(fd, name) as (inner, mode):
+                below = self._directory(inner, at, depth + 1)
+                mtime_ns = os.fstat(inner).st_mtime_ns
         except PermissionError:
+            self.found.dirs.pop(at, None)
             self._leave_out(at, "may not be read")
             return None
-        except OSError:  # gone, or no directory any more
-            return None
-        try:
-            below = self._directory(inner, at, depth + 1)
-            stat = os.fstat(inner)
-        finally:
-            os.close(inner)
-        item = as_directory(name, stat.st_mode & DIR_MODES, stat.st_mtime_ns, None)
+        except OSError as error:
+            if error.errno not in {ENOENT, ENOTDIR, ELOOP}:
+                raise
+            return None  # gone, or no directory any more
+        item = as_directory(name, mode & DIR_MODES, mtime_ns, None)
         listing.below.append((item, below))
         return None, item
 
