@@ -300,9 +300,17 @@ def test_sessions_are_completed_by_their_ids(desk: Desk) -> None:
 
 def test_doctor_says_what_is_here_and_what_would_be_used(fresh: Desk) -> None:
     found = {one["what"]: one for one in fresh.json("doctor")}
-    assert {"platform", "python", "world", "disk", "supervisor", "pid namespace", "scripted", "node"} <= set(
-        found
-    )
+    assert {
+        "platform",
+        "python",
+        "world",
+        "disk",
+        "supervisor",
+        "pid namespace",
+        "sandboxes",
+        "scripted",
+        "node",
+    } <= set(found)
     assert {one["state"] for one in found.values()} <= {"ok", "absent", "warning"}
     text = fresh.run(
         "doctor", ANTHROPIC_API_KEY="sk-a-secret", ANTHROPIC_BASE_URL="http://models.test"

@@ -22,6 +22,7 @@ from outlast.engine.processes import start_supervised
 from outlast.errors import OutlastError
 from outlast.folders import make_private
 from outlast.ids import new_id
+from outlast.workspaces.sandbox.bubblewrap import Bubblewrap
 
 _MARK = {
     "ok": ("●", "green"),
@@ -59,6 +60,7 @@ async def _findings(setup: Setup, agents: Sequence[str]) -> AsyncGenerator[Findi
     yield _disk(setup)
     yield await _supervisor(setup)
     yield await _pid_namespace()
+    yield await _sandboxes(setup)
     fault = partial(_fault, setup)
     for finding in harness_findings(fault):
         yield finding
@@ -126,6 +128,17 @@ async def _pid_namespace() -> Finding:
         return Finding("pid namespace", "ok", probe.reason)
     hint = "Harnesses run under the supervisor alone. With pip install 'outlast[claude-code]' bubblewrap comes along."
     return Finding("pid namespace", "warning", probe.reason, hint)
+
+
+async def _sandboxes(setup: Setup) -> Finding:
+    """Whether sandboxes can be made on this machine: by making the namespaces of one."""
+    try:
+        warnings = await Bubblewrap(setup.settings.data).check()
+    except OutlastError as error:
+        hint = "Sessions with a sandbox are not advanced here; all others are."
+        return Finding("sandboxes", "warning", str(error), hint)
+    detail = "bubblewrap makes them, for an ordinary user"
+    return Finding("sandboxes", "warning" if warnings else "ok", detail, f"\n  {'':16} ".join(warnings))
 
 
 def _disk(setup: Setup) -> Finding:
