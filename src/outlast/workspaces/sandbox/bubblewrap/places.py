@@ -32,6 +32,7 @@ BOXES: Final = "boxes"
 _NAME: Final = re.compile(r"[a-z0-9][A-Za-z0-9._-]{0,199}")
 _LOOK_S: Final = 0.005
 _ENDING_S: Final = 20.0
+_GUARD_S: Final = 90.0
 
 
 class Card(msgspec.Struct, frozen=True):
@@ -50,6 +51,7 @@ class _LockRecord(msgspec.Struct, frozen=True):
     pid: int = 0
     first: int = 0
     start: int = 0
+    boot: str = ""
     dead: bool = False
 
 
@@ -128,11 +130,20 @@ class Place:
         make_private(self.path)
 
     async def guard(self) -> "Guard":
-        """Wait for the right to make and end boxes here. Release it."""
+        """Wait for the right to make and end boxes here. Release it.
+
+        Raises:
+            BoxError: another worker has it for longer than that takes; it may be stopped.
+            OSError: the directory cannot be written.
+        """
         make_private(self._guard.parent)
-        while (guard := self.guard_now()) is None:  # noqa: ASYNC110 - another process has it
-            await anyio.sleep(_LOOK_S)
-        return guard
+        with anyio.move_on_after(_GUARD_S):
+            while (guard := self.guard_now()) is None:  # noqa: ASYNC110 - another process has it
+                await anyio.sleep(_LOOK_S)
+            return guard
+        raise BoxError(
+            box=self.name, reason=f"another worker makes or ends it, and has not done so in {_GUARD_S:g} s."
+        )
 
     def guard_now(self) -> "Guard | None":
         """The right to make and end boxes here, if nobody has it."""
@@ -189,7 +200,7 @@ def _lives(record: _LockRecord) -> bool:
         stat = Path(f"/proc/{record.first}/stat").read_bytes()
     except OSError:
         return False
-    return int(stat.rpartition(b")")[2].split()[19]) == record.start
+    return int(stat.rpartition(b")")[2].split()[19]) == record.start and record.boot == keeping.boot_id()
 
 
 def _kill(lock: Path) -> None:

@@ -1,6 +1,8 @@
 """Makes, finds and ends boxes by bubblewrap."""
 
+import compileall
 import os
+import select
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -14,10 +16,11 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import ByteStream
 
-from outlast.clock import Clock, SystemClock
+from outlast.clock import Clock, SystemClock, boottime
 from outlast.errors import BadInput, BoxError, BoxGone, Fenced
 from outlast.ids import digest, new_id
 from outlast.sandbox import Ability, Found, Ref, Spec
+from outlast.workspaces.sandbox import inside
 from outlast.workspaces.sandbox.bubblewrap import checks, outer, seccomp, system
 from outlast.workspaces.sandbox.bubblewrap.cgroups import Caps, Groups
 from outlast.workspaces.sandbox.bubblewrap.outer import keeping
@@ -30,6 +33,7 @@ NAME: Final = "bubblewrap"
 UNPRIVILEGED: Final = 65_532
 """Whose processes the boxes of a worker hold that is root itself; `nonroot` in many container images."""
 _FIRST_S: Final = 60.0
+_STARTING_S: Final = 30.0
 _OUTER: Final = Path(outer.__file__).with_name(
     "__main__.py"
 )  # as a file: a directory would load `runpy` first
@@ -185,7 +189,7 @@ class Bubblewrap:
 
     async def _make(self, place: Place, what: "_What") -> tuple[Card, int | None]:
         """A new box, and the descriptor that it ends with, if it is to end with us."""
-        program = self._program = self._program or await anyio.to_thread.run_sync(checks.find)
+        program = self._program = self._program or await anyio.to_thread.run_sync(_prepare)
         spec, user = what.spec, self._user
         seals, filters = program.seals, seccomp.supports()
         steps = system.steps_for(spec, user.uid, user.gid, self._sizes, seals=seals, filters=filters)
@@ -264,24 +268,43 @@ def _digest(spec: Spec, user: _User) -> str:
     return digest(msgspec.json.encode(fixed))
 
 
+def _prepare() -> checks.Program:
+    # In a box nothing can be written beside the supervisor: without this it would be compiled at every start.
+    compileall.compile_dir(Path(inside.__file__).parent, maxlevels=0, quiet=2)
+    return checks.find()
+
+
 def _start(frame: bytes) -> tuple[str, int]:
     """Start the parent of a box. Returns what it says, and the descriptor that a held box ends with."""
     reader, writer = os.pipe()
     try:
         words = [sys.executable, "-I", "-S", str(_OUTER)]
-        with subprocess.Popen(words, stdin=reader, stdout=subprocess.PIPE, cwd="/", env={}) as process:
+        with subprocess.Popen(
+            words, stdin=reader, stdout=subprocess.PIPE, bufsize=0, cwd="/", env={}
+        ) as process:
             os.close(reader)
             reader = -1
             _write_all(writer, frame)
             assert process.stdout is not None
-            said = process.stdout.readline().decode("utf-8", "replace").strip()
+            said = _read_line(process.stdout.fileno())
     except BaseException:
         os.close(writer)
         raise
     finally:
         if reader >= 0:
             os.close(reader)
-    return said or "its parent says nothing", writer
+    return said or f"its parent says nothing within {_STARTING_S:g} s", writer
+
+
+def _read_line(fd: int) -> str:
+    """The line that the parent of a box says when it stands, or cannot."""
+    said, end_s = b"", boottime() + _STARTING_S
+    while b"\n" not in said and select.select([fd], [], [], max(0.0, end_s - boottime()))[0]:
+        piece = os.read(fd, 4096)
+        if not piece:
+            break
+        said += piece
+    return said.decode("utf-8", "replace").strip()
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import time
+from _heapq import heappop, heappush
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class Loop:
     def __init__(self) -> None:
         self._poll = select.epoll()
         self._handlers: dict[int, Callable[[int], object]] = {}
-        self._times: list[tuple[float, Callable[[], None]]] = []
+        self._times: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
         self.over = False
 
     def watch(self, fd: int, events: int, handler: Callable[[int], object]) -> None:
@@ -54,13 +56,13 @@ class Loop:
 
     def at(self, when_s: float, call: Callable[[], None]) -> None:
         """Call once, when `now_s` has come to `when_s`."""
-        self._times.append((when_s, call))
+        self._count += 1
+        heappush(self._times, (when_s, self._count, call))
 
     def run(self) -> None:
         """Until `over`. Wakes once a second at least: the time-out of a poll does not count a suspension."""
         while not self.over:
-            soonest = min((when for when, _ in self._times), default=now_s() + _LONGEST_S)
-            timeout = max(0.0, min(_LONGEST_S, soonest - now_s()))
+            timeout = max(0.0, min(_LONGEST_S, self._times[0][0] - now_s())) if self._times else _LONGEST_S
             for fd, events in self._poll.poll(timeout):
                 handler = self._handlers.get(fd)
                 if handler is not None:  # else an earlier one of this round closed it
@@ -69,8 +71,5 @@ class Loop:
 
     def _call_due(self) -> None:
         now = now_s()
-        due = [call for when, call in self._times if when <= now]
-        if due:
-            self._times = [(when, call) for when, call in self._times if when > now]
-        for call in due:
-            call()
+        while self._times and self._times[0][0] <= now:
+            heappop(self._times)[2]()

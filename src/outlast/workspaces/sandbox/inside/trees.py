@@ -88,7 +88,7 @@ def _keep(start: Start, stdio: tuple[int, int, int], failed: int) -> int:
         return _UNKNOWN
     if command == 0:
         try:
-            _become(start, stdio)
+            _become(start, stdio, failed)
         except (OSError, ValueError) as wrong:
             os.write(failed, _why(start, wrong).encode())
             os._exit(_ABSENT if isinstance(wrong, FileNotFoundError) else _UNKNOWN)
@@ -113,7 +113,7 @@ def _why(start: Start, wrong: Exception) -> str:
     return f"{start.argv[0]}: {reason}"
 
 
-def _become(start: Start, stdio: tuple[int, int, int]) -> None:
+def _become(start: Start, stdio: tuple[int, int, int], failed: int) -> None:
     os.setsid()
     for number in _SIGNALS:
         _libc.signal(number, _DEFAULT)
@@ -121,6 +121,9 @@ def _become(start: Start, stdio: tuple[int, int, int]) -> None:
         os.dup2(fd, target)
     _limit(start.limits)
     os.chdir(start.cwd)
+    # Nothing of the supervisor is held any more: others of this user may look.
+    _close_all_but((0, 1, 2, failed))
+    _prctl(_SET_DUMPABLE, 1)
     # A machine without memory ends a job, not the supervisor.
     _write_quietly("/proc/self/oom_score_adj", b"500")
     os.execvpe(start.argv[0], list(start.argv), dict(start.env))  # noqa: S606 - no shell is the point

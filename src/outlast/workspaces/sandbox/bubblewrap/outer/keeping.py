@@ -69,9 +69,7 @@ def _keep(asked: dict[str, Any], lock: int, ends: _socket.socket, inner: _socket
     try:
         groups = _make_groups(asked["groups"])
         box, first = _begin(asked, inner, groups)
-        os.pwrite(
-            lock, f'{{"pid": {os.getpid()}, "first": {first}, "start": {_start_of(first)}}}\n'.encode(), 0
-        )
+        os.pwrite(lock, _record(first), 0)
     except (OSError, Failure) as wrong:
         _end(lock, groups, str(wrong))
         return 1
@@ -264,6 +262,18 @@ def _read_frame() -> dict[str, Any]:
 def _start_of(pid: int) -> int:
     with open(f"/proc/{pid}/stat", "rb") as stat:
         return int(stat.read().rpartition(b")")[2].split()[19])
+
+
+def _record(first: int) -> bytes:
+    """What proves the end of a box whose parent was killed: its first process, so that no other is taken for it."""
+    start, boot = _start_of(first), boot_id()
+    return f'{{"pid": {os.getpid()}, "first": {first}, "start": {start}, "boot": "{boot}"}}\n'.encode()
+
+
+def boot_id() -> str:
+    """Of this start of the machine."""
+    with open("/proc/sys/kernel/random/boot_id") as text:
+        return text.read().strip()
 
 
 def _let_go(fd: int) -> None:
