@@ -379,10 +379,32 @@ async def test_a_directory_that_others_look_into_holds_no_way(tmp_path: Path) ->
             pass
 
 
-async def test_a_path_too_long_for_a_socket_is_said(tmp_path: Path) -> None:
-    with pytest.raises(WorkspaceError, match="shorter name"):
-        async with open_egress(Network(), WHO, tmp_path / ("x" * 100)):
-            pass
+async def test_a_path_too_long_for_a_socket_is_no_trouble(tmp_path: Path) -> None:
+    directory = tmp_path / ("x" * 100)
+    async with open_egress(Network(), WHO, directory) as egress:
+        (way,) = egress.ways
+        assert len(str(way.socket)) < 100
+        assert way.socket.stat().st_mode & 0o777 == 0o600
+        assert way.socket.parent.stat().st_mode & 0o777 == 0o700
+    assert not way.socket.parent.exists()
+
+
+async def test_an_attempt_that_ends_late_leaves_the_next_ones_way(tmp_path: Path) -> None:
+    began, end = anyio.Event(), anyio.Event()
+
+    async def late() -> None:
+        async with open_egress(Network(), WHO, tmp_path / "way"):
+            began.set()
+            await end.wait()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(late)
+        await began.wait()
+        async with open_egress(Network(), WHO, tmp_path / "way") as egress:
+            end.set()
+            await anyio.wait_all_tasks_blocked()
+            assert egress.ways[0].socket.exists()
+    assert not egress.ways[0].socket.exists()
 
 
 def test_an_authority_speaks_for_its_hosts_alone_and_is_kept(tmp_path: Path) -> None:
