@@ -1,7 +1,8 @@
 """A fork has the past of its source and nothing else: what is finished stays so, what may have happened is left."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 
@@ -16,6 +17,7 @@ from outlast.errors import (
     SessionExists,
     ToolError,
     TurnUnknown,
+    WorldUnavailable,
 )
 from outlast.fold import records_of
 from outlast.forking import LEFT, LEFT_UNBEGUN
@@ -32,11 +34,14 @@ from outlast.records import (
     Unscheduled,
 )
 from outlast.session import Session
+from outlast.testing.faults import AroundWorld
 from outlast.tool import ToolIO, tool
 from outlast.workspaces.local import local
 from outlast.world import World
 from outlast.worlds.memory import MemoryStore, open_memory
 from tests.unit.engine_desk import Desk, agent_of, call, opened, records, say
+
+T = TypeVar("T")
 
 EFFECTS: list[tuple[str, str, str]] = []
 """Session, what was done, and its key."""
@@ -332,3 +337,29 @@ async def test_a_prompt_that_the_past_took_is_not_taken_again(world: World) -> N
     await fork.send("go", id="in-1")
     await desk.work(SHOP)
     assert (await fork.state()).next_turn == 2
+
+
+@pytest.mark.parametrize("lands", [False, True])
+async def test_a_fork_whose_answer_was_lost_is_asked_for_again_and_is_one(world: World, lands: bool) -> None:  # noqa: FBT001 - a case
+    class Losing(AroundWorld):
+        async def around(self, operation: str, ask: Callable[[], Awaitable[T]]) -> T:
+            if operation != "fork" or self.left == 0:
+                return await ask()
+            self.left -= 1
+            if lands:
+                await ask()
+            raise WorldUnavailable(world="this", reason="the answer is lost")
+
+        left = 1
+
+    desk = Desk(world)
+    source = await opened(world, SHOP)
+    await desk.work(SHOP)
+    far = Session(Losing(world), "s-1", ManualClock())
+    with pytest.raises(WorldUnavailable):
+        await far.fork(4, id="f")
+    fork = await far.fork(4, id="f")
+    assert (await fork.head()).seq == 5
+    forked = [one for one in await records(world, "f") if isinstance(one, Forked)]
+    assert len(forked) == 1
+    assert (await source.fork(4, id="f")).id == "f"
