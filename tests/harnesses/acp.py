@@ -147,6 +147,9 @@ class OpenCodeAcp(Subject):
         **OF_THE_PROTOCOL,
         **dict.fromkeys(SUB_AGENTS, _SILENT_SUB_AGENTS),
         **dict.fromkeys(COMPACTIONS, _CUT_COMPACTION),
+        "a_fork_goes_on_in_another_directory": (
+            "OpenCode goes on in the directory that its own files name, whichever it is told over the protocol."
+        ),
     }
     foreign_words = ("[[outlast:",)
 

@@ -25,6 +25,7 @@ LACKS = {
         "Its tools run in eve, where no worker can ask whether one took effect."
     ),
     "a_harness_upgraded_in_between_is_warned_about_and_repeats_nothing": "Another version is refused.",
+    "a_fork_goes_on_in_another_directory": "It is part of the project in which it was built.",
     "a_wait_holds_no_process_and_its_signal_is_the_result": "Its tools are those that were built into it.",
     "a_steer_is_carried_by_a_request_and_consumed_by_its_commit": "A steer becomes the next prompt.",
     **dict.fromkeys(

@@ -247,3 +247,17 @@ def test_a_result_that_the_log_knows_better_keeps_the_steer_that_was_folded_into
 )
 def test_a_result_that_only_looks_like_a_steer_stays_a_result(content: str) -> None:
     assert ANTHROPIC.understand(steered(tool_result("t1", content))).newest == []
+
+
+def test_what_frames_a_conversation_is_the_same_wherever_an_attempt_works() -> None:
+    def framed(home: str, cwd: str) -> str:
+        asked = {**PLAIN, "system": f"Your files are in {cwd}, what you keep is in {home}/.agent."}
+        return ANTHROPIC.understand(asked, [home, cwd]).match
+
+    there = framed("/data/homes/s", "/data/work/s")
+    assert framed("/other/homes/f", "/other/work/f") == there
+    assert framed("/data/work/s", "/data/homes/s") == there  # each by what it is
+    assert framed("/data/homes", "/data/homes/s") == there  # one within the other
+    assert ANTHROPIC.understand(PLAIN, ["/", ""]).match == match(PLAIN)
+    said = {**PLAIN, "messages": [*PLAIN["messages"], *request(user("/data/homes/s"))["messages"]]}
+    assert ANTHROPIC.understand(said, ["/data/homes/s"]).match == match(said)

@@ -76,7 +76,7 @@ def test_lines_give_back_the_events_and_stop_at_a_gap() -> None:
     ]
     assert read(lines) == events
     assert read([*lines[:3], *lines[4:]]) == events[:3]
-    assert replayed(SESSION, events)[1]["aggregateID"] == SESSION
+    assert replayed(SESSION, events, "/w")[1]["aggregateID"] == SESSION
     assert session_of(events)["id"] == SESSION
     assert not session_of(events[1:])
 
@@ -225,3 +225,11 @@ def test_a_call_that_was_refused_has_failed_and_one_that_was_given_up_has_not() 
     assert failure_of({"type": "tool", "state": given_up}) is None
     assert failure_of({"type": "tool", "state": {"status": "completed", "output": "a"}}) is None
     assert failure_of({"type": "text", "text": "a"}) is None
+
+
+def test_a_session_that_goes_on_elsewhere_is_brought_back_there() -> None:
+    created = Stored("e1", 0, "session.created.1", {"info": {"id": SESSION, "directory": "/old"}})
+    said = Stored("e2", 1, "message.updated.1", {"info": {"directory": "/old"}})
+    told = replayed(SESSION, [created, said], "/new")
+    assert [one["data"]["info"]["directory"] for one in told] == ["/new", "/old"]
+    assert created.data["info"]["directory"] == "/old"

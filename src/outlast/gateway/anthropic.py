@@ -54,8 +54,8 @@ class AnthropicMessages:
     ) -> Mapping[str, Any]:
         return requests.mend(request, result_of)
 
-    def understand(self, request: Mapping[str, Any]) -> Understood:
-        return requests.understand(request)
+    def understand(self, request: Mapping[str, Any], places: Sequence[str] = ()) -> Understood:
+        return requests.understand(request, places)
 
     def counted(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         return request

@@ -11,7 +11,7 @@ import msgspec
 
 from outlast.adapter import ToolResult
 from outlast.codec import canonical
-from outlast.gateway.dialect import NotARequest, Understood
+from outlast.gateway.dialect import NotARequest, Understood, placeless
 from outlast.ids import digest
 from outlast.model import ImagePart, TextPart
 from outlast.parts import find_parts
@@ -149,8 +149,8 @@ def _marked_like(old: object, new: str | list[Block]) -> str | list[Block]:
     return [*blocks[:-1], {**blocks[-1], "cache_control": marks[-1]}] if blocks else blocks
 
 
-def understand(request: Mapping[str, Any]) -> Understood:
-    """The canonical form of a request, and its hash."""
+def understand(request: Mapping[str, Any], places: Sequence[str] = ()) -> Understood:
+    """The canonical form of a request, and its hash; see `Dialect.understand`."""
     messages = _merged(cast("list[dict[str, Any]]", request["messages"]))
     frame = {key: value for key, value in request.items() if key not in _NOT_COMPARED}
     frame["system"] = [block for block in _plain(request.get("system")) if not _is_billing(block)]
@@ -159,7 +159,7 @@ def understand(request: Mapping[str, Any]) -> Understood:
     newest = messages[answered + 1 :]
     return Understood(
         model=str(request["model"]),
-        match=digest(b"anthropic", canonical(frame), canonical(messages)),
+        match=digest(b"anthropic", placeless(canonical(frame), places), canonical(messages)),
         frame=frame,
         messages=messages,
         results={

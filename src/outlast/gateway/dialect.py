@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+import msgspec
+
 from outlast.adapter import ToolAsk, ToolResult
 from outlast.gateway.sse import Frame
 from outlast.records import Usage
@@ -47,6 +49,17 @@ class Understood:
     """What the user said since the last answer."""
     earlier: Sequence[str]
     """What the user said before."""
+
+
+def placeless(text: bytes, places: Sequence[str]) -> bytes:
+    """The JSON text of a request without the directories of this attempt, in an order that is always the same.
+
+    Harnesses tell the model where they work. A fork works elsewhere, and asks the same all the same.
+    """
+    for number, place in sorted(enumerate(places), key=lambda one: -len(one[1])):
+        if len(place) > 1:
+            text = text.replace(msgspec.json.encode(place)[1:-1], b"<place %d>" % number)
+    return text
 
 
 class AnswerReader(Protocol):
@@ -108,7 +121,9 @@ class Dialect(Protocol):
         """The request with the log's content in every tool result that the log knows; itself if nothing differs."""
         ...
 
-    def understand(self, request: Mapping[str, Any]) -> Understood: ...
+    def understand(self, request: Mapping[str, Any], places: Sequence[str] = ()) -> Understood:
+        """The canonical form of a request; its hash says nothing of `places` in what frames the conversation."""
+        ...
 
     def counted(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request in such a form that its answer tells what it has used; itself where it does so already."""

@@ -70,7 +70,8 @@ class Journal:
             raise _Answered(error(door.dialect, 400, f"This is no request: {reason}")) from None
         await door.dialogue.recorded()
         mended = door.dialect.mend(door.dialogue.strip(request), door.attempt.calls.result_of)
-        understood = door.dialect.understand(mended)
+        places = door.attempt.places
+        understood = door.dialect.understand(mended, [str(places.home), str(places.cwd)])
         lane = door.dialogue.lane_of(http.headers, mended)
         _check(door, lane, mended, understood)
         await _settle_untold(door, understood)

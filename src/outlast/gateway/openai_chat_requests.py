@@ -10,7 +10,7 @@ import msgspec
 
 from outlast.adapter import ToolResult
 from outlast.codec import canonical
-from outlast.gateway.dialect import NotARequest, Understood
+from outlast.gateway.dialect import NotARequest, Understood, placeless
 from outlast.gateway.openai_tools import is_worded, told
 from outlast.ids import digest
 
@@ -78,15 +78,15 @@ def _mend_message(message: Message, result_of: Callable[[str], ToolResult | None
     return message if _trimmed(content) == said else {**message, "content": content}
 
 
-def understand(request: Mapping[str, Any]) -> Understood:
-    """The canonical form of a request, and its hash."""
+def understand(request: Mapping[str, Any], places: Sequence[str] = ()) -> Understood:
+    """The canonical form of a request, and its hash; see `Dialect.understand`."""
     messages = _in_order([_plain(message) for message in cast("list[Message]", request["messages"])])
     frame = {key: value for key, value in request.items() if key not in _NOT_COMPARED}
     answered = max((at for at, it in enumerate(messages) if it.get("role") == "assistant"), default=-1)
     newest = messages[answered + 1 :]
     return Understood(
         model=str(request["model"]),
-        match=digest(b"openai-chat", canonical(frame), canonical(messages)),
+        match=digest(b"openai-chat", canonical(frame), placeless(canonical(messages), places)),
         frame=frame,
         messages=messages,
         results={

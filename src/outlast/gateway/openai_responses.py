@@ -43,8 +43,8 @@ class OpenAIResponses:
     ) -> Mapping[str, Any]:
         return requests.mend(request, result_of)
 
-    def understand(self, request: Mapping[str, Any]) -> Understood:
-        return requests.understand(request)
+    def understand(self, request: Mapping[str, Any], places: Sequence[str] = ()) -> Understood:
+        return requests.understand(request, places)
 
     def counted(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         return request

@@ -11,7 +11,7 @@ import msgspec
 
 from outlast.adapter import ToolResult
 from outlast.codec import canonical
-from outlast.gateway.dialect import NotARequest, Understood
+from outlast.gateway.dialect import NotARequest, Understood, placeless
 from outlast.gateway.openai_tools import image_url, is_worded, told
 from outlast.ids import digest
 from outlast.model import ImagePart
@@ -117,15 +117,15 @@ def _worded(value: object) -> object:
     ]
 
 
-def understand(request: Mapping[str, Any]) -> Understood:
-    """The canonical form of a request, and its hash."""
+def understand(request: Mapping[str, Any], places: Sequence[str] = ()) -> Understood:
+    """The canonical form of a request, and its hash; see `Dialect.understand`."""
     items = _in_order([_plain_item(item) for item in _items(request.get("input"))])
     frame = {key: value for key, value in request.items() if key not in _NOT_COMPARED}
     answered = max((at for at, item in enumerate(items) if _is_answer(item)), default=-1)
     newest = items[answered + 1 :]
     return Understood(
         model=str(request["model"]),
-        match=digest(b"openai-responses", canonical(frame), canonical(items)),
+        match=digest(b"openai-responses", placeless(canonical(frame), places), canonical(items)),
         frame=frame,
         messages=items,
         results={

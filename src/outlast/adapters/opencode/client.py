@@ -49,7 +49,7 @@ class Client:
 
     async def replay(self, aggregate: str, events: Sequence[Stored], directory: str) -> None:
         """Make a session of its events."""
-        told = replayed(aggregate, events)
+        told = replayed(aggregate, events, directory)
         for at in range(0, len(told), _REPLAY):
             await self._ask(
                 "POST", "/sync/replay", {"directory": directory, "events": told[at : at + _REPLAY]}

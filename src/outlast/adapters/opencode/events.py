@@ -118,12 +118,25 @@ def read(lines: Sequence[str]) -> list[Stored]:
     return events
 
 
-def replayed(aggregate: str, events: Sequence[Stored]) -> list[Json]:
-    """Events as `/sync/replay` takes them."""
+def replayed(aggregate: str, events: Sequence[Stored], directory: str) -> list[Json]:
+    """Events as `/sync/replay` takes them, of a session that works in `directory`: of a fork, elsewhere than before."""
     return [
-        {"id": event.id, "aggregateID": aggregate, "seq": event.seq, "type": event.type, "data": event.data}
+        {
+            "id": event.id,
+            "aggregateID": aggregate,
+            "seq": event.seq,
+            "type": event.type,
+            "data": _placed(event, directory),
+        }
         for event in events
     ]
+
+
+def _placed(event: Stored, directory: str) -> Json:
+    info = as_object(event.data.get("info"))
+    if event.kind not in _OF_SESSION or "directory" not in info:
+        return event.data
+    return {**event.data, "info": {**info, "directory": directory}}
 
 
 def session_of(events: Sequence[Stored]) -> Json:

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -283,16 +283,27 @@ class Stage:
     def steps(self, conversation: str | None = None) -> list[int | None]:
         return [one.step for one in self.requests(conversation)]
 
-    async def evidence(self, session: str = "s", *conversations: str) -> Evidence:
-        """Everything that was counted of a session; of its conversations all requests, by default of all."""
-        requests = [one for one in self.requests() if not conversations or one.conversation in conversations]
+    async def evidence(self, session: str = "s", *conversations: str, but: Collection[int] = ()) -> Evidence:
+        """Everything that was counted of a session; of its conversations all requests, by default of all.
+
+        Args:
+            but: numbers of requests that are another session's.
+        """
+        requests = [
+            one
+            for one in self.requests()
+            if one.n not in but and (not conversations or one.conversation in conversations)
+        ]
         bodies = {one.n: body for one in requests if (body := self.models.find_body(one.n)) is not None}
         counted = Counted(self.effects(session).all(), requests, bodies)
         return await gather(self.subject, self.world, session, await self.commits(session), counted)
 
-    async def kept(self, *, lost_answers: int = 0, twins: bool = False, session: str = "s") -> None:
+    async def kept(
+        self, *, lost_answers: int = 0, twins: bool = False, session: str = "s", but: Collection[int] = ()
+    ) -> None:
         """Every promise holds of the session, and nothing of it runs any more."""
-        faults = broken(await self.evidence(session), lost_answers=lost_answers, twins=twins)
+        evidence = await self.evidence(session, but=but)
+        faults = broken(evidence, lost_answers=lost_answers, twins=twins)
         left = await left_behind(self.home(session), self.shop)
         assert not faults, "\n".join(faults)
         assert not left, f"processes are left behind: {left}"
