@@ -431,3 +431,13 @@ async def test_a_restore_without_its_packs_leaves_the_directory_as_it_was(desk: 
     with pytest.raises(PacksGone):
         await desk.folder.restore(desk.root)
     assert (desk.at / "a").read_bytes() == b"two"
+
+
+async def test_a_file_that_says_it_has_a_million_gigabytes_is_no_endless_read(desk: _Desk) -> None:
+    desk.write("a")
+    with (desk.at / "hole").open("wb") as file:
+        file.truncate(1 << 43)
+    with pytest.raises(WorkspaceError, match="64 GB"):
+        await desk.keep()
+    (desk.at / "hole").unlink()
+    await desk.keep()

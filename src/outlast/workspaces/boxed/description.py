@@ -24,6 +24,7 @@ class Sandboxed:
     limits: Limits = field(default_factory=Limits)
     image: str = ""
     reads: tuple[str, ...] = ()
+    store: str = ""
 
     @property
     def kind(self) -> str:
@@ -43,6 +44,7 @@ class Sandboxed:
 
     def reference(self) -> Mapping[str, Any]:
         limits = self.limits
+        store = {"store": self.store} if self.store else {}
         return {
             "kind": "sandbox",
             "provider": self.provider,
@@ -57,6 +59,7 @@ class Sandboxed:
             },
             "image": self.image,
             "reads": list(self.reads),
+            **store,
         }
 
 
@@ -70,6 +73,7 @@ def sandbox(  # noqa: PLR0913 - each keyword is a property of the machine
     limits: Limits | None = None,
     image: str = "",
     reads: Sequence[str] = (),
+    store: str = "",
 ) -> Sandboxed:
     """A machine of its own for each session, from which nothing leads out but to the model and to what is allowed.
 
@@ -84,6 +88,7 @@ def sandbox(  # noqa: PLR0913 - each keyword is a property of the machine
         limits: of memory, processes and output.
         image: of providers that have such; by default the programs of the worker's machine.
         reads: directories of the worker's machine that it may read, at the same path: tools that stand in a home.
+        store: where its files are kept, if not in the World: the URL of a directory or a bucket.
 
     Raises:
         BadInput: one of these cannot be meant.
@@ -96,7 +101,7 @@ def sandbox(  # noqa: PLR0913 - each keyword is a property of the machine
     if relative:
         raise BadInput(detail=f"reads= names {relative[0]!r}, which is not absolute.")
     out = network(allow, credentials)
-    return Sandboxed(provider, checkpoint, idle_s, out, limits or Limits(), image, tuple(reads))
+    return Sandboxed(provider, checkpoint, idle_s, out, limits or Limits(), image, tuple(reads), store)
 
 
 def read_sandbox(reference: Mapping[str, Any]) -> Sandboxed:
@@ -105,7 +110,9 @@ def read_sandbox(reference: Mapping[str, Any]) -> Sandboxed:
     Raises:
         BadInput: it cannot be read.
     """
-    from_log = {name: reference[name] for name in ("checkpoint", "idle_s", "image") if name in reference}
+    from_log = {
+        name: reference[name] for name in ("checkpoint", "idle_s", "image", "store") if name in reference
+    }
     try:
         out = read_network(reference.get("network", {}))
         return Sandboxed(

@@ -16,12 +16,14 @@ from stat import S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISLNK, S_ISREG, S_ISSOCK
 from typing import Final
 
 from outlast.clock import Clock
+from outlast.errors import WorkspaceError
 from outlast.ids import ContentHash
 from outlast.workspaces.drive.building import Builder, as_directory
 from outlast.workspaces.drive.format import (
     DEPTH_LIMIT,
     DIR,
     DIR_MODES,
+    ENTRIES_LIMIT,
     FILE,
     FILE_MODES,
     LINK,
@@ -35,6 +37,8 @@ from outlast.workspaces.drive.format import (
 from outlast.workspaces.drive.opening import entries_of, looked_into, open_file, read_up_to
 from outlast.workspaces.drive.statcache import Known, Line, StatKey, is_racy, stat_key
 
+BYTES_LIMIT: Final = 64 << 30
+"""Of all files. One file with a hole in it may say that it has a million times as many."""
 SAID_LIMIT: Final = 100
 """Paths that are named, of those that changed and of those that are left out."""
 _TRIES: Final = 4
@@ -69,6 +73,8 @@ class Scanner:
         self.old_pieces: Callable[[Item], Sequence[Piece]] | None = None
         """Reads the list of pieces of a file of the tree before."""
         self.found = Known("")
+        self._left = [BYTES_LIMIT, ENTRIES_LIMIT]
+        """Bytes and entries that may still come."""
         self.left_out: list[str] = []
         """Paths that the tree cannot hold, and why; the first 100."""
         self.changed: list[str] = []
@@ -97,6 +103,7 @@ class Scanner:
             at = path + b"/" + name if path else name
             if self.skips is not None and self.skips(at):
                 continue
+            self._count(stat)
             if S_ISDIR(stat.st_mode):
                 line = self._below(fd, at, depth, listing)
             elif S_ISREG(stat.st_mode):
@@ -108,6 +115,15 @@ class Scanner:
         listing.items = [item for _, item in lines.values() if item.kind != DIR]
         self._compare(path, old, lines)
         return listing
+
+    def _count(self, stat: os.stat_result) -> None:
+        self._left[0] -= stat.st_size if S_ISREG(stat.st_mode) else 0
+        self._left[1] -= 1
+        if min(self._left) < 0:
+            raise WorkspaceError(
+                detail=f"The workspace holds more than {BYTES_LIMIT >> 30} GB, or more than {ENTRIES_LIMIT:,} entries, "
+                "and so cannot be written down. Remove what need not be kept."
+            )
 
     def _compare(self, path: bytes, old: Mapping[bytes, Line], lines: Mapping[bytes, Line]) -> None:
         for name, line in lines.items():
