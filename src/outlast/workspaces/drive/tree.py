@@ -12,7 +12,7 @@ from outlast.workspaces.drive.changing import Changer, Edit, gathered
 from outlast.workspaces.drive.format import DIR, FILE, Place, parse_root, root_text, shown
 from outlast.workspaces.drive.packing import PackSink, PackWriter
 from outlast.workspaces.drive.paths import encode_path
-from outlast.workspaces.drive.reading import Reader
+from outlast.workspaces.drive.reading import BATCH, Reader
 from outlast.workspaces.drive.walking import Change, Walker, as_entry
 
 CHANGED_LIMIT: Final = 100
@@ -112,7 +112,12 @@ class Drive:
             )
         found = [(path, item) async for path, item in self._walker.below(top, b"") if item.kind == FILE]
         found.sort(key=lambda entry: (entry[1].place.pack, entry[1].place.offset))
+        packs = list(dict.fromkeys(item.place.pack for _, item in found if item.size))
+        had = 0
         for path, item in found:
+            if had < len(packs) and item.place.pack == packs[had]:
+                await self.reader.fetch(packs[had : had + BATCH])
+                had += BATCH
             yield as_entry(item, path), b"".join([piece async for piece in self.reader.content(item)])
 
     async def diff(self, before: str, after: str) -> AsyncIterator[Change]:

@@ -46,8 +46,11 @@ class Kept:
             PacksBroken, PacksGone
         """
         async for entry in self._drive.entries(self._root):
+            if entry.kind != "file" and entry.path not in self._changed:
+                yield _piece(entry, b"")
+        async for entry, data in self._drive.contents(self._root):
             if entry.path not in self._changed:
-                yield await self._piece(entry)
+                yield _piece(entry, data)
         for _, piece in sorted(self._changed.items()):
             if piece is not None:
                 yield piece
@@ -65,9 +68,9 @@ class Kept:
         """Everything of this root is durable."""
         self._drive.captured(root)
 
-    async def _piece(self, entry: Entry) -> Piece:
-        data = await self._drive.read(self._root, entry.path) if entry.kind == "file" else b""
-        return Piece(entry.path, entry.kind, entry.mode, entry.mtime_ns, data, entry.target)
+
+def _piece(entry: Entry, data: bytes) -> Piece:
+    return Piece(entry.path, entry.kind, entry.mode, entry.mtime_ns, data, entry.target)
 
 
 def _edit(piece: Piece) -> Edit:
