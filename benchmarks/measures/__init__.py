@@ -25,6 +25,7 @@ from benchmarks.measures.sandbox import sandbox
 from benchmarks.measures.scaling import scaling
 from benchmarks.measures.stored import stored
 from benchmarks.measures.throughput import throughput
+from benchmarks.measures.virtual import virtual_exec
 from benchmarks.measures.wal import wal
 from benchmarks.measures.watcher import watcher
 
@@ -55,6 +56,7 @@ MEASURES: Final = (
     Measure("import", imports),
     Measure("drive", drive),
     Measure("sandbox", sandbox, ON_DISK),
+    Measure("virtual", virtual_exec, ON_DISK),
     Measure("harness-first-token", harness_first_token, ON_DISK, per_harness=True),
     Measure("harness-turn", harness_turn, ON_DISK, per_harness=True),
     Measure("harness-resume", harness_resume, ON_DISK, per_harness=True),

@@ -2,12 +2,10 @@
 
 from typing import TypeAlias
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.workspaces.virtual.interpreter import Interpreter
-from outlast.workspaces.virtual.tree import WALKED_DIRS
 from outlast.workspaces.virtual.wire import Answer, Ask, Done, Load, Piece, Run, Wake
 
 NAMES = st.sampled_from(["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "/tmp/a", "/tmp/b"])
@@ -39,7 +37,7 @@ def answers(shell: Interpreter, ask: Ask) -> tuple[Done, list[Piece]]:
 def tree_of(shell: Interpreter) -> Tree:
     """All that is in it, looked at anew."""
     found: Tree = {}
-    for path, look in shell.tree.walk().items():
+    for path, look in shell.tree.sight.walk()[0].items():
         found[path] = shell.tree.filled(shell.tree.piece(path, look))
     return found
 
@@ -51,11 +49,9 @@ def told(tree: Tree) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("walked_dirs", [-1, WALKED_DIRS], ids=["counted", "walked"])
-@given(commands=st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=6))
-def test_changes_tell_all_that_is_new(walked_dirs: int, commands: list[list[str]]) -> None:
+@given(st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=6))
+def test_changes_tell_all_that_is_new(commands: list[list[str]]) -> None:
     shell = Interpreter(lambda _: None)
-    shell.tree.walked_dirs = walked_dirs
     kept: Tree = {}
     for command in commands:
         done, pieces = answers(shell, Run("; ".join(command), "", {}, 10.0))

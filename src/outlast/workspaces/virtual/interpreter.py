@@ -2,6 +2,7 @@
 
 import shlex
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -29,6 +30,7 @@ from outlast.workspaces.virtual.wire import (
 
 FLUSH_S: Final = 0.05
 FLUSH_CHARACTERS: Final = 16 * 1024
+WAITING_STACK: Final = 1024 * 1024
 _KEEP: Final = "exec 198>&1 199>&2"
 _RESTORE: Final = "exec 1>&198 2>&199 198>&- 199>&- 0</dev/null"
 """Around a command, which may leave the shell's own streams elsewhere: what comes after it is to be heard."""
@@ -119,7 +121,7 @@ class Interpreter:
             )
             done.ended = True
             return done
-        state, dropped = self._memory.state(self.tree.outside())
+        state, dropped = self._memory.state(self.tree.sight.outside())
         if set(dropped) - set(self._dropped):
             names = ", ".join(dropped[:NAMED]) + (", …" if len(dropped) > NAMED else "")
             told.append(f"too long to be remembered beyond this shell: {names}.")
@@ -143,7 +145,7 @@ class Interpreter:
 
 
 class Speech:
-    """Passes on what a command writes, gathered for a moment."""
+    """Passes on what a command writes: at once, but for what comes within a moment of that."""
 
     def __init__(self, write: Callable[[Said], None]) -> None:
         self._write = write
@@ -152,24 +154,20 @@ class Speech:
         self._err: list[str] = []
         self._held = 0
         self._heard = (0, 0)
+        self._passed_on = 0.0
+        self._waits = False
+        """A thread waits to pass on what is held."""
 
     def through(self, run: Callable[[Callable[[str, str], None]], ExecResult]) -> ExecResult:
         """Run a command, passing on all that it writes before this returns."""
         self._heard = (0, 0)
-        ended = threading.Event()
-        threading.stack_size(1024 * 1024)
-        flusher = threading.Thread(target=self._flush_until, args=(ended,), daemon=True)
-        flusher.start()
-        try:
-            result = run(self._hear)
-        finally:
-            ended.set()
-            flusher.join()
+        result = run(self._hear)
         out, err = self._heard
         self._hear(
             result.stdout[out:], result.stderr[err:]
-        )  # an error of the shell itself is not passed on meanwhile
-        self._flush()
+        )  # what the shell itself says is not heard meanwhile
+        with self._lock:
+            self._pass_on()
         return result
 
     def _hear(self, out: str, err: str) -> None:
@@ -178,17 +176,21 @@ class Speech:
             self._out.append(out)
             self._err.append(err)
             self._held += len(out) + len(err)
-            full = self._held > FLUSH_CHARACTERS
-        if full:
-            self._flush()
+            if self._held > FLUSH_CHARACTERS or time.monotonic() - self._passed_on > FLUSH_S:
+                self._pass_on()
+            elif self._held and not self._waits:
+                self._waits = True
+                threading.stack_size(WAITING_STACK)
+                threading.Thread(target=self._wait, daemon=True).start()
 
-    def _flush_until(self, ended: threading.Event) -> None:
-        while not ended.wait(FLUSH_S):
-            self._flush()
-
-    def _flush(self) -> None:
+    def _wait(self) -> None:
+        time.sleep(FLUSH_S)
         with self._lock:
-            said = Said("".join(self._out), "".join(self._err))
-            self._out, self._err, self._held = [], [], 0
-        if said.out or said.err:
-            self._write(said)
+            self._waits = False
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._held:
+            self._write(Said("".join(self._out), "".join(self._err)))
+            self._passed_on = time.monotonic()
+        self._out, self._err, self._held = [], [], 0

@@ -1,39 +1,20 @@
 """The tree in the interpreter's memory: what is in it, what has changed since it was last looked at."""
 
 import posixpath
-import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Final, cast
 
 from bashkit import Bash, FileSystem
 
+from outlast.workspaces.virtual.seeing import KINDS, Look, Sight
 from outlast.workspaces.virtual.wire import FILE_LIMIT, ROOT, Failed, Piece
 
 LINKS_LIMIT: Final = 40
 """Links that a path may lead through, as in Linux."""
-WALKED_DIRS: Final = 100
-"""Up to so many directories, to walk takes less time than to look at each file."""
-_KINDS: Final[dict[str, Literal["file", "link", "dir"]]] = {
-    "file": "file",
-    "symlink": "link",
-    "directory": "dir",
-}
-_NUMBERS: Final = re.compile(r"^# Files: (\d+)/\d+, Dirs: (\d+)$", re.MULTILINE)
 _MODES: Final = {"file": 0o644, "dir": 0o755, "link": 0o777}
-_SKELETON: Final = frozenset({"workspace", "bin", "usr", "dev", "proc"})
 _ARGUMENTS: Final = 200
-
-
-class Look(NamedTuple):
-    """What tells that an entry is as it was: every write gives it a new time of creation or of change."""
-
-    kind: Literal["file", "link", "dir"]
-    size: int
-    mode: int
-    modified: float
-    created: float
 
 
 class RefusedError(Exception):
@@ -44,40 +25,19 @@ class RefusedError(Exception):
         self.failed = failed
 
 
-class Census(NamedTuple):
-    """How many there are, and which of them are outside of the workspace."""
-
-    files: int
-    """And links, and pipes."""
-    dirs: int
-    outside: frozenset[str]
-
-
 class Tree:
-    """Invariants.
-
-    1. `_seen` is what the site was last told, and `_census` was taken when that was seen.
-    2. Nothing is new in the workspace if all that was seen is there, and the census is the same. To find that out takes
-       a moment for each file; to walk takes one for each file and directory, since the interpreter lists a directory by
-       going through all files there are.
-    """
+    """Invariant: `_told` is what the site was last told."""
 
     def __init__(self, bash: Bash) -> None:
         self._bash = bash
         self._files: FileSystem = bash.fs()
-        self._seen: dict[str, Look] = {}
+        if not self._files.exists(ROOT):
+            self._files.mkdir(ROOT, recursive=True)
+        self.sight = Sight(bash, self._files)
+        self._told: dict[str, Look] = {}
         self._exact: dict[str, tuple[float, int]] = {}
         """Of what was loaded: the time of change as the interpreter says it, and as it is."""
         self._loaded: dict[str, Piece] = {}
-        if not self._files.exists(ROOT):
-            self._files.mkdir(ROOT, recursive=True)
-        self._targets: dict[str, str] = {}
-        """Of the links that were seen."""
-        self.walked_dirs = WALKED_DIRS
-        self._pipes = False
-        """There was something in the workspace that is not kept, and may become something that is."""
-        self._census: Census | None = None
-        self._before = self._outside()
 
     def load(self, pieces: Iterable[Piece]) -> None:
         """Put pieces into the tree."""
@@ -105,22 +65,17 @@ class Tree:
             for start in range(0, len(paths), _ARGUMENTS):
                 self._bash.execute_sync(_touch(mtime_ns, paths[start : start + _ARGUMENTS]))
         self.changes()
-        for path, look in self._seen.items():
+        for path, look in self._told.items():
             if (piece := self._loaded.get(path)) is not None:
                 self._exact[path] = (look.modified, piece.mtime_ns)
         self._loaded = {}
 
     def changes(self) -> tuple[list[Piece], list[str]]:
         """What is not as the site was last told, without contents; and what is gone. The site is told with that."""
-        wide = sum(look.kind == "dir" for look in self._seen.values()) > self.walked_dirs
-        census = self._count() if wide else None
-        found = self._seen_again() if census is not None and census == self._census else None
-        if found is None:
-            found = self.walk()
-        gone = [path for path in self._seen if path not in found]
-        changed = [self.piece(path, look) for path, look in found.items() if self._seen.get(path) != look]
-        self._seen, self._census = found, None if self._pipes else census
-        self._targets = {path: self._target(path) for path, look in found.items() if look.kind == "link"}
+        before, found = self._told, self.sight.look()
+        gone = [path for path in before if path not in found]
+        changed = [self.piece(path, look) for path, look in found.items() if before.get(path) != look]
+        self._told = found
         return changed, gone
 
     def filled(self, piece: Piece) -> Piece:
@@ -129,14 +84,9 @@ class Tree:
             piece.data = self._files.read_file(f"{ROOT}/{piece.path}")
         return piece
 
-    def outside(self) -> int:
-        """How many files there are outside of the workspace that the shell did not begin with."""
-        outside = self._outside() if self._census is None else self._census.outside
-        return sum(not path.endswith("/") for path in outside - self._before)
-
     def stands(self) -> bool:
         """Make the root of the tree what it should be; False: it was something else."""
-        if self._is_link(ROOT) or (
+        if self.sight.is_link(ROOT) or (
             self._files.exists(ROOT) and self._files.stat(ROOT)["file_type"] != "directory"
         ):
             self._files.remove(ROOT)
@@ -183,8 +133,8 @@ class Tree:
             status = self._files.stat(at)
             return Piece("", "dir", status["mode"], _nanoseconds(status["modified"])), 0
         found = self._files.exists(parent) and self._files.stat(parent)["file_type"] == "directory"
-        for other, look in self._entries(parent) if found else ():
-            if other == name:
+        for other, look in self.sight.entries(parent) if found else ():
+            if other == name and look is not None:
                 return self.piece(_relative(at), look), look.size
         return None
 
@@ -193,7 +143,7 @@ class Tree:
         at = self._place(path)
         if self._kind(at, path) != "dir":
             raise _refused(path, "it is no directory")
-        entries = sorted(self._entries(at))
+        entries = sorted((name, look) for name, look in self.sight.entries(at) if look is not None)
         return [(self.piece(_relative(f"{at}/{name}"), look), look.size) for name, look in entries]
 
     def remove(self, path: str) -> None:
@@ -218,7 +168,7 @@ class Tree:
                 stands = stands[:-1]
                 continue
             at = "/" + "/".join([*stands, name])
-            if (rest or follow) and self._is_link(at):
+            if (rest or follow) and self.sight.is_link(at):
                 links += 1
                 if links > LINKS_LIMIT:
                     raise _refused(path, "it leads through too many links")
@@ -235,14 +185,7 @@ class Tree:
     def _kind(self, at: str, path: str) -> str:
         if not self._files.exists(at):
             raise RefusedError(Failed("missing", path))
-        return _KINDS.get(cast("str", self._files.stat(at)["file_type"]), "")
-
-    def _is_link(self, at: str) -> bool:
-        try:
-            self._files.read_link(at)
-        except RuntimeError:  # whatever else it is
-            return False
-        return True
+        return KINDS.get(cast("str", self._files.stat(at)["file_type"]), "")
 
     def _missing_above(self, at: str) -> str:
         """The topmost directory above `at` that is missing; empty: none is."""
@@ -251,84 +194,13 @@ class Tree:
             missing = at
         return missing
 
-    def _entries(self, at: str) -> Iterator[tuple[str, Look]]:
-        for entry in self._files.read_dir(at):
-            look = _look(entry["metadata"])
-            if look is None:
-                self._pipes = True
-            else:
-                yield entry["name"], look
-
-    def walk(self) -> dict[str, Look]:
-        """All that is in the tree."""
-        self._pipes = False
-        found: dict[str, Look] = {}
-        ahead = [""]
-        while ahead:
-            within = ahead.pop()
-            for name, look in self._entries(f"{ROOT}/{within}".rstrip("/")):
-                path = f"{within}/{name}" if within else name
-                found[path] = look
-                if look.kind == "dir":
-                    ahead.append(path)
-        return found
-
-    def _seen_again(self) -> dict[str, Look] | None:
-        """What was seen, as it is now; None if any of it is gone, or something else."""
-        found: dict[str, Look] = {}
-        try:
-            for path, was in self._seen.items():
-                if was.kind == "link":
-                    look = was
-                    if self._target(path) != self._targets[path]:
-                        return None
-                else:
-                    facts = self._files.stat(f"{ROOT}/{path}")
-                    look = _look(facts)
-                    if look is None or look.kind != was.kind or self._is_link(f"{ROOT}/{path}"):
-                        return None  # a link would look like what it leads to
-                found[path] = look
-        except RuntimeError:
-            return None
-        return found
-
-    def _count(self) -> Census | None:
-        numbers = _NUMBERS.search(self._bash.execute_sync("command df").stdout)
-        return numbers and Census(int(numbers[1]), int(numbers[2]), self._outside())
-
-    def _target(self, path: str) -> str:
-        return self._files.read_link(f"{ROOT}/{path}")
-
     def piece(self, path: str, look: Look) -> Piece:
         """What was looked at, without its content."""
         loaded = self._exact.get(path)
         exact = loaded is not None and loaded[0] == look.modified
         mtime_ns = loaded[1] if loaded is not None and exact else _nanoseconds(look.modified)
-        target = self._target(path) if look.kind == "link" else ""
+        target = self.sight.target(path) if look.kind == "link" else ""
         return Piece(path, look.kind, look.mode & 0o7777, mtime_ns, target=target)
-
-    def _outside(self) -> frozenset[str]:
-        """All files, and directories with a `/` behind, that are neither in the workspace nor programs."""
-        found: set[str] = set()
-        ahead = [""]
-        while ahead:
-            within = ahead.pop()
-            for entry in self._files.read_dir(within or "/"):
-                path = f"{within}/{entry['name']}"
-                if entry["metadata"]["file_type"] != "directory":
-                    found.add(path)
-                elif within or entry["name"] not in _SKELETON:
-                    found.add(f"{path}/")
-                    ahead.append(path)
-        return frozenset(found)
-
-
-def _look(facts: dict[str, Any]) -> Look | None:
-    kind = _KINDS.get(facts["file_type"])
-    if kind is None:  # a named pipe is not kept
-        return None
-    size = facts["size"] if kind == "file" else 0
-    return Look(kind, size, facts["mode"], facts["modified"], facts["created"])
 
 
 def _touch(mtime_ns: int, paths: list[str]) -> str:
