@@ -163,10 +163,12 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def open_forge(root: Path, secret: str, tls: ssl.SSLContext | None = None) -> Generator[Forge]:
-    """Serve a forge on the loopback; with `tls`, over that."""
+def open_forge(
+    root: Path, secret: str, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1"
+) -> Generator[Forge]:
+    """Serve a forge on an address of the loopback; with `tls`, over that."""
     forge = Forge(root, "git", secret)
-    with _Server(("127.0.0.1", 0), partial(_Handler, forge)) as server:
+    with _Server((address, 0), partial(_Handler, forge)) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         forge.port = server.server_port

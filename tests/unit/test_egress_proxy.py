@@ -364,9 +364,9 @@ async def test_only_its_user_reaches_a_way_out_and_only_while_it_lasts() -> None
     ("name", "pieces", "arrives"),
     [
         ("forge.test", 1, True),
-        ("forge.test", 100, True),
+        ("forge.test", 3, True),
         ("evil.test", 1, False),
-        ("evil.test", 100, False),
+        ("evil.test", 3, False),
         ("", 1, True),
     ],
 )

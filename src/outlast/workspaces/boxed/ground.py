@@ -93,6 +93,7 @@ class Ground:
         make_private(self.files)
         make_private(self.home)
         self.own(self.files)
+        self.own(self.home)
 
     async def give_home(self) -> None:
         """Whatever was put into the home is the box's to read and change."""
