@@ -8,7 +8,7 @@ import pytest
 from outlast.records import CallOutcome, FilesKept
 from outlast.sites import WorldPacks
 from outlast.testing.adapter_contract import Stage, Subject, staged
-from outlast.testing.adapter_contract.stage import prompt, says
+from outlast.testing.adapter_contract.stage import prompt, says, seen
 from outlast.testing.models import Step
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.sandbox import sandbox
@@ -71,3 +71,33 @@ async def test_inside(name: str, tmp_path: Path) -> None:
         settled = [one.call for one in await stage.of_kind(CallOutcome)]
         assert len(kept) == 2
         assert {one.call for one in kept} <= set(settled)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.harness(harness="claude-code", turns=2)
+async def test_moved(tmp_path: Path) -> None:
+    """A turn in one sandbox, killed in its command; the next attempt and the next turn on other machines."""
+    subject = SUBJECTS["claude-code"]
+    edit = subject.write("/workspace/hello.py", TEXT)
+    command, look = subject.shell("echo once >> log; sleep 30"), subject.shell("cat hello.py log; pwd")
+    assert edit is not None
+    assert command is not None
+    assert look is not None
+    script = {
+        "go": [Step(text="I write.", tools=(edit,)), Step(text="I try.", tools=(command,)), *says("Cut.")],
+        "next": [Step(text="I look.", tools=(look,)), *says("All is there.")],
+    }
+    async with staged(subject, tmp_path, script) as stage:
+        stage.workspace = sandbox(idle_s=60)
+        turn = await stage.send(prompt("go"))
+        victim = await stage.victim(session="s")
+        await seen(turn, lambda event: event.kind == "call.started" and event.call == 4)
+        victim.kill()
+        await victim.death()
+        stage.move()
+        assert str(await stage.finish(turn)) == "Cut."
+        assert (await texts(stage))["hello.py"] == TEXT.encode()
+        assert str(await stage.finish(await stage.send(prompt("next")))) == "All is there."
+        told = stage.last_body().decode()
+        assert "return 7" in told
+        assert "No such file" in told, "what the command did is gone with its sandbox"

@@ -38,7 +38,7 @@ from outlast.worlds.postgres import PostgresWorld
 from outlast.worlds.postgres.database import Rows, Value
 from outlast.worlds.postgres.pool import Pool
 from outlast.worlds.sqlite import SqliteWorld
-from tests.crash.coding import coder
+from tests.crash.coding import NoGateway, coder, watcher
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -144,7 +144,7 @@ class Outside:
     def agents(self) -> dict[str, Agent]:
         """By name."""
         helper = Agent("helper", WatchedLoop(self.help_out), tools=self.tools())
-        return {"tester": self.agent(), "helper": helper, "coder": coder()}
+        return {"tester": self.agent(), "helper": helper, "coder": coder(), "watcher": watcher()}
 
     def agent(self) -> Agent:
         if self.orders.family:
@@ -398,7 +398,7 @@ async def main() -> None:
             kill_grace_s=orders.kill_grace_s,
             notifier=Teller(outside.ledger) if orders.tells else None,
         )
-        async with open_worker(world, outside.agents(), cast("Gateway", None), config) as worker:
+        async with open_worker(world, outside.agents(), cast("Gateway", NoGateway()), config) as worker:
             await say("ready")
             await worker.work()
         tell("lost" if worker.lost else "drained")
