@@ -58,7 +58,7 @@ def test_without_groups_of_ones_own_there_is_a_warning_and_a_box() -> None:
     said = asked()
     [warning] = said["warnings"]
     assert warning.startswith("cpus, memory, processes: limited for each process of a sandbox")
-    assert "systemd-run --user --scope -p Delegate=yes" in warning
+    assert "systemd-run --user -p Delegate=yes" in warning
     assert said["made"]
 
 

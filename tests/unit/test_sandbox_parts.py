@@ -101,43 +101,55 @@ def test_the_supervisor_is_python_3_9_and_of_the_standard_library(path: Path) ->
         assert ours or name.partition(".")[0] in sys.stdlib_module_names, name
 
 
-def controllers(root: Path, own: Path, *, given_: str) -> Groups:
-    """The unified hierarchy with a group of ours, in which groups with these controllers can be made."""
-    group = root / "user.slice/worker"
-    group.mkdir(parents=True)
-    (group / "cgroup.subtree_control").write_text(given_)
-    own.write_text("0::/user.slice/worker\n")
-    return Groups(root, own)
+def group(path: Path, *, controllers: str, given_: str = "", processes: str = "") -> Path:
+    path.mkdir(parents=True)
+    (path / "cgroup.controllers").write_text(controllers)
+    (path / "cgroup.subtree_control").write_text(given_)
+    (path / "cgroup.procs").write_text(processes)
+    return path
 
 
-def test_a_group_that_is_ours_holds_the_limits_of_the_whole_box(tmp_path: Path) -> None:
-    groups = controllers(tmp_path / "cg", tmp_path / "own", given_="cpu memory pids")
+def own(directory: Path, path: str) -> Groups:
+    file = directory / "own"
+    file.write_text(f"0::{path}\n")
+    return Groups(directory / "cg", file)
+
+
+def test_a_group_that_is_handed_over_holds_the_limits_of_the_whole_box(tmp_path: Path) -> None:
+    service = group(tmp_path / "cg/worker.service", controllers="cpu io memory pids")
+    group(service / "worker", controllers="", processes="17\n")
+    groups = own(tmp_path, "/worker.service/worker")
     caps = groups.caps("box", Limits(memory_bytes=1000, processes=20, cpus=1.5))
     [(path, written)] = caps.groups.items()
-    assert path == str(tmp_path / "cg/user.slice/worker/outlast-box")
+    assert path == str(service / "outlast-box")
+    assert (service / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
     assert written["memory.max"] == "1000"
     assert written["pids.max"] == "20"
     assert written["cpu.max"] == "150000 100000"
     assert not caps.each
-    assert groups.warning() == ""
     assert not groups.caps("box", Limits()).groups
+    (service / "cgroup.subtree_control").write_text("cpu memory pids")
+    assert groups.warning() == ""
 
 
 def test_where_no_group_is_ours_each_process_is_limited_and_that_is_said(tmp_path: Path) -> None:
-    groups = controllers(tmp_path / "cg", tmp_path / "own", given_="cpu")
+    group(tmp_path / "cg/user.slice", controllers="memory pids")
+    group(tmp_path / "cg/user.slice/shell", controllers="memory pids", processes="17\n")
+    (tmp_path / "cg/user.slice/cgroup.procs").write_text("1\n")
+    groups = own(tmp_path, "/user.slice/shell")
     caps = groups.caps("box", Limits(memory_bytes=1000, processes=20))
     assert not caps.groups
     assert caps.each == {"memory_bytes": 1000, "processes": 20}
-    assert "cpu, memory, processes: limited for each process" in re.sub("cpus", "cpu", groups.warning())
-    assert "Delegate=yes" in groups.warning()
-    assert "Delegate=yes" in Groups(tmp_path / "none", tmp_path / "none").warning()
+    assert "cpus, memory, processes: limited for each process" in groups.warning()
+    assert "DelegateSubgroup=worker" in groups.warning()
+    assert "DelegateSubgroup=worker" in Groups(tmp_path / "none", tmp_path / "none").warning()
 
 
 def test_the_older_hierarchies_are_used_one_by_one(tmp_path: Path) -> None:
-    root, own = tmp_path / "cg", tmp_path / "own"
+    root, file = tmp_path / "cg", tmp_path / "own"
     (root / "memory/worker").mkdir(parents=True)
-    own.write_text("4:memory:/worker\n8:pids:/\n0::/\n")
-    caps = Groups(root, own).caps("box", Limits(memory_bytes=1000, processes=20))
+    file.write_text("4:memory:/worker\n8:pids:/\n0::/\n")
+    caps = Groups(root, file).caps("box", Limits(memory_bytes=1000, processes=20))
     assert caps.groups == {str(root / "memory/worker/outlast-box"): {"memory.limit_in_bytes": "1000"}}
     assert caps.each == {"processes": 20}
 

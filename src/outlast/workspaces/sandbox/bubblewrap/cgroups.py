@@ -12,8 +12,8 @@ from outlast.sandbox import Limits
 _PERIOD_US: Final = 100_000
 _UNLIMITED: Final = "max"
 _WAY_OUT: Final = (
-    "Start the worker in a group that is handed to it: "
-    "systemd-run --user --scope -p Delegate=yes outlast work …"
+    "Run the worker as a service that is handed a group: "
+    "systemd-run --user -p Delegate=yes -p DelegateSubgroup=worker outlast work …"
 )
 
 
@@ -65,20 +65,22 @@ class Groups:
 
     def leftovers(self, name: str) -> list[Path]:
         """Groups that a box of this name may have left."""
-        found = [self._v1(one) for one in ("memory", "pids", "cpu")] + [self._v2(set())]
+        found = [self._v1(one) for one in ("memory", "pids", "cpu")]
+        if "" in self._own:
+            own = self._root / self._own[""].lstrip("/")
+            found += [own, own.parent]
         return [path for one in found if one is not None and (path := one / f"outlast-{name}").is_dir()]
 
     def _v2(self, controllers: set[str]) -> Path | None:
-        """Our group in the unified hierarchy, if groups with all of these controllers can be made in it."""
+        """A group of the unified hierarchy in which groups with all of these controllers can be made: ours, or above.
+
+        A group with processes of its own can hand out no controllers: a service that is handed a group runs below it.
+        """
         path = self._own.get("")
         if path is None:
             return None
-        group = self._root / path.lstrip("/")
-        try:
-            given = set((group / "cgroup.subtree_control").read_text().split())
-        except OSError:
-            return None
-        return group if controllers <= given and os.access(group, os.W_OK) else None
+        own = self._root / path.lstrip("/")
+        return next((group for group in (own, own.parent) if _hands_out(group, controllers)), None)
 
     def _v1(self, controller: str) -> Path | None:
         path = self._own.get(controller)
@@ -86,6 +88,22 @@ class Groups:
             return None
         group = self._root / controller / path.lstrip("/")
         return group if group.is_dir() and os.access(group, os.W_OK) else None
+
+
+def _hands_out(group: Path, controllers: set[str]) -> bool:
+    """Groups below `group` have, or now have, these controllers."""
+    try:
+        if not (os.access(group, os.W_OK) and os.access(group / "cgroup.procs", os.W_OK)):
+            return False
+        if controllers <= set((group / "cgroup.subtree_control").read_text().split()):
+            return True
+        given = set((group / "cgroup.controllers").read_text().split())
+        if not controllers <= given or (group / "cgroup.procs").read_text().strip():
+            return False
+        (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(controllers)))
+    except OSError:
+        return False
+    return True
 
 
 def _parse(own: Path) -> dict[str, str]:

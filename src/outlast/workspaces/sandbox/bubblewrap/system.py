@@ -48,6 +48,15 @@ _ETC: Final = (
 )
 """Files and directories of /etc that hold no secret and that programs do not work without."""
 
+_VEILED: Final = (
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/timer_list",
+    "/proc/sched_debug",
+    "/proc/latency_stats",
+)
+"""Say something of the whole machine, and of keys that the worker's session holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
