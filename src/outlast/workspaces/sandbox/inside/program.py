@@ -1,7 +1,8 @@
 """The command line of the supervisor inside.
 
-    serve (--fd N | --socket PATH) --directory DIR --first-s S     supervise; ends as `docs/internals/boxes.md` says
-    dial --socket PATH                                             carry standard input and output to one that serves
+    serve (--fd N | --socket PATH) --directory DIR --first-s S [--alone-s S]
+                            supervise; ends as `docs/internals/boxes.md` says
+    dial --socket PATH      carry standard input and output to one that serves
 
 Exit status of `serve`: 0 when nobody held the box for longer than it was to be kept; 2 for a wrong command line.
 """
@@ -20,7 +21,8 @@ from outlast.workspaces.sandbox.inside.loop import GONE, READ, Loop
 from outlast.workspaces.sandbox.inside.serving import Server
 
 _USAGE = (
-    "usage: inside serve (--fd N | --socket PATH) --directory DIR --first-s S | inside dial --socket PATH"
+    "usage: inside serve (--fd N | --socket PATH) --directory DIR --first-s S [--alone-s S]"
+    " | inside dial --socket PATH"
 )
 _BACKLOG = 128
 _AT_ONCE = 128 * 1024
@@ -49,6 +51,7 @@ def _serve(given: dict[str, str]) -> int:
     os.set_inheritable(listener.fileno(), False)  # noqa: FBT003 - the library's own signature
     loop = Loop()
     server = Server(loop, listener, directory, float(given["--first-s"]))
+    server.alone_s = float(given.get("--alone-s", "0"))
     loop.run()
     if os.getpid() != 1:  # else the kernel ends the whole namespace with us
         for job in server.jobs.names().values():

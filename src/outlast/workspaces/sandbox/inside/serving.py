@@ -28,6 +28,10 @@ STREAMS = ("stdout", "stderr")
 class Server:
     """Answers holders; kills what its holder left; ends."""
 
+    alone_s = 0.0
+    """A box that is not to outlive its holder ends when no stream of that was there for so long; 0: when its time is
+    over."""
+
     def __init__(self, loop: Loop, listener: _socket.socket, directory: str, first_s: float) -> None:
         self.loop = loop
         self.holding = Holding(first_s)
@@ -37,6 +41,7 @@ class Server:
         self.streams: set[Stream] = set()
         self._listener = listener
         self._life = os.urandom(8).hex()
+        self._heard_s = now_s()
         self._fetching: list[Callable[[], bool]] = []
         self._done: dict[tuple[str, int], dict[str, object]] = {}
         listener.setblocking(False)  # noqa: FBT003 - the library's own signature
@@ -303,10 +308,16 @@ class Server:
             return
         self.streams.add(Stream(_socket.socket(fileno=fd), self))
 
+    def _left_alone(self, now: float) -> bool:
+        holding = self.holding
+        if not holding.held or any(stream.client == holding.client for stream in self.streams):
+            self._heard_s = now
+        return bool(self.alone_s) and holding.idle_s == 0 and now >= self._heard_s + self.alone_s
+
     def _watch_times(self) -> None:
         """Every quarter of a second: deadlines of the holder, time-outs of what waits, the dead."""
         now, holding = now_s(), self.holding
-        if now >= holding.until_s + holding.idle_s:
+        if now >= holding.until_s + holding.idle_s or self._left_alone(now):
             self.loop.over = True
             return
         if now >= holding.until_s and holding.held:
