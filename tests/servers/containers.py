@@ -31,11 +31,11 @@ def wait(number, ran):
     tell(id=number, status=128 - status if status < 0 else status)
     if number == 0: os._exit(0)
 while True:
-    data, anc, _, _ = chan.recvmsg(1 << 20, socket.CMSG_SPACE(12))
+    data, rights, _, _ = chan.recvmsg(1 << 20, socket.CMSG_SPACE(12))
     if not data: os._exit(0)
     asked = json.loads(data)
     fds = array.array("i")
-    for _, _, piece in anc: fds.frombytes(piece)
+    for _, _, piece in rights: fds.frombytes(piece)
     try:
         ran = subprocess.Popen(asked["argv"], env=asked["env"], cwd=asked["cwd"], stdin=fds[0], stdout=fds[1],
                                stderr=fds[2], start_new_session=True)
