@@ -1,4 +1,4 @@
-"""The shell's own process: `python -m outlast.workspaces.virtual.child MEMORY_BYTES`.
+"""The shell's own process; `outlast.workspaces.virtual.shell` starts it.
 
 It reads asks from its standard input and answers on its standard output, until that ends. Whatever a command does to
 this process, it is only this process: it holds no credentials, no open files but the two, and may write none.
@@ -36,9 +36,13 @@ class Line:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until standard input ends."""
+    """Serve until standard input ends.
+
+    Args:
+        arguments: the program's; the first of its own is what it may take, in bytes.
+    """
     threading.stack_size(STACK_BYTES)
-    served = threading.Thread(target=_serve, args=(int(arguments[0]),), name="shell", daemon=True)
+    served = threading.Thread(target=_serve, args=(int(arguments[1]),), name="shell", daemon=True)
     served.start()
     served.join()
     return 0
@@ -75,7 +79,3 @@ def _let_cpu(seconds: float) -> None:
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     if hard == resource.RLIM_INFINITY or soft < hard:
         resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,11 @@ from outlast.adapter import Process, Processes
 from outlast.errors import HarnessError, WorkspaceError
 from outlast.workspaces.virtual.wire import Answer, Ask, Done, Failed, Piece, Said
 
-_CHILD: Final = "outlast.workspaces.virtual.child"
+_BEGIN: Final = (
+    "import sys; sys.path += sys.argv[2:]; "
+    "from outlast.workspaces.virtual.child import main; sys.exit(main(sys.argv))"
+)
+_NEEDS: Final = ("outlast", "msgspec", "bashkit")
 _ENVIRON: Final = {"PATH": os.defpath, "MALLOC_ARENA_MAX": "2"}
 """All that the process is told of this one. With an arena for each thread, most of its address space would be empty."""
 _END_S: Final = 10.0
@@ -62,7 +67,8 @@ class Shell:
                         return last, pieces
         except (HarnessError, msgspec.DecodeError) as error:
             raise ShellEndedError(str(error)) from error
-        last = self._process.errors().split("\n", 1)[0]
+        lines = self._process.errors().split("\n")
+        last = lines[-1 if lines[0].startswith("Traceback") else 0]
         raise ShellEndedError(f"It said: {last[:300]}" if last else "")
 
     async def end(self) -> None:
@@ -87,7 +93,7 @@ async def start_shell(tasks: TaskGroup, processes: Processes, memory_bytes: int)
 
 
 async def _hold(processes: Processes, memory_bytes: int, *, task_status: TaskStatus[Shell]) -> None:
-    argv = [sys.executable, "-I", "-m", _CHILD, str(memory_bytes)]
+    argv = [sys.executable, "-I", "-c", _BEGIN, str(memory_bytes), *_places()]
     shell: Shell | None = None
     try:
         async with processes.start(argv, env=_ENVIRON, cwd=Path("/")) as process:
@@ -101,3 +107,9 @@ async def _hold(processes: Processes, memory_bytes: int, *, task_status: TaskSta
     finally:
         if shell is not None:
             shell.gone.set()
+
+
+def _places() -> list[str]:
+    """Where what the process needs is found here: some of it may have been installed for this worker alone."""
+    found = [spec.origin for name in _NEEDS if (spec := find_spec(name)) is not None and spec.origin]
+    return list(dict.fromkeys(str(Path(origin).parents[1]) for origin in found))

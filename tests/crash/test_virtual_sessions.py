@@ -1,0 +1,157 @@
+"""Sessions in a virtual workspace, with the shell's real process under a worker's supervision."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from outlast.adapter import Agent, Gateway
+from outlast.adapters.assistant import Assistant
+from outlast.engine.attempt import Surroundings
+from outlast.errors import BadInput, WorkspaceError
+from outlast.fold import SessionState
+from outlast.session import Session
+from outlast.sites import Ground
+from outlast.testing.workspace_contract import Log
+from outlast.workspace import Command, Site
+from outlast.workspace_tools import workspace_tools
+from outlast.workspaces.virtual import VirtualKind, virtual
+from outlast.workspaces.virtual.description import Virtual
+from outlast.worlds.memory import open_memory
+from tests.stays import NoPacks, stay_at, supervised
+from tests.unit.engine_desk import Desk
+from tests.unit.listed_model import Listed, says, texts, wants
+
+pytestmark = pytest.mark.crash
+
+LOOK = "cat count 2>/dev/null; ls; echo $KEPT"
+ADD = "echo one >> count; export KEPT=yes"
+
+
+@asynccontextmanager
+async def opened(directory: Path, workspace: Virtual, log: Log | None = None) -> AsyncGenerator[Site]:
+    log = log or Log()
+    async with supervised(directory) as processes:
+        stay = stay_at(directory, processes, root=log.root, aside=log.aside, packs=log)
+        async with VirtualKind().open(workspace.reference(), stay) as site:
+            yield site
+
+
+async def said_in_two_turns(workspace: Virtual, directory: Path) -> list[str]:
+    """What the model is told by the shell, in a turn that writes and in the next, which looks."""
+    model = Listed(
+        says("", wants("bash", command=ADD)),
+        says("", wants("bash", command=LOOK)),
+        says("written"),
+        says("", wants("bash", command=LOOK)),
+        says("seen"),
+    )
+    agent = Agent("coder", Assistant(model), tools=workspace_tools(), workspace=workspace)
+    async with open_memory() as world, supervised(directory) as processes:
+        ground = Ground(directory, cast("Gateway", None), processes, 60.0)
+
+        @asynccontextmanager
+        async def surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
+            async with ground.open(world, state, agent) as around:
+                yield around
+
+        session = await Session.open(world, "s-1", agent=agent, workspace=workspace)
+        for number in (1, 2):
+            await session.send("go", id=f"in-{number}")
+            await Desk(world, surroundings=surroundings).work(agent)
+            assert (await session.result(number)).status == "done"
+    return [texts(request)[-1] for request in model.requests if texts(request)[-1:] != ["go"]]
+
+
+async def test_a_durable_workspace_is_there_in_the_next_turn(tmp_path: Path) -> None:
+    _, first, second = await said_in_two_turns(virtual({"given": "x"}), tmp_path)
+    assert first == second
+    assert "one\ncount\ngiven\nyes" in second
+
+
+async def test_one_that_is_not_durable_is_empty_again_when_the_turn_ends(tmp_path: Path) -> None:
+    _, first, second = await said_in_two_turns(virtual({"given": "x"}, durable=False), tmp_path)
+    assert "one\ncount\ngiven\nyes" in first
+    assert "count" not in second
+    assert "given" in second
+
+
+async def test_initial_files_are_there_once(tmp_path: Path) -> None:
+    log, workspace = Log(), virtual({"docs/plan.md": "# Plan\n", "raw": b"\xff"})
+    async with opened(tmp_path, workspace, log) as site:
+        assert await site.files.read("docs/plan.md") == b"# Plan\n"
+        assert await site.files.read("raw") == b"\xff"
+        await site.files.remove("docs")
+        await log.commit(site)
+    async with opened(tmp_path, workspace, log) as site:
+        assert [entry.path for entry in await site.files.list("")] == ["raw"]
+        await site.files.remove("raw")
+        await log.commit(site)
+    async with opened(tmp_path, workspace, log) as site:
+        assert list(await site.files.list("")) == []
+
+
+async def test_a_limit_of_the_shell_is_an_error_and_nothing_else_is(tmp_path: Path) -> None:
+    async with opened(tmp_path, virtual()) as site:
+        ran = await site.run(Command("seq 10000000 | tail -1", "one"))
+        assert ran.status == 1
+        assert ran.stdout == "100000\n"
+        assert "virtual: a command reached a limit" in ran.stderr
+        ran = await site.run(Command("seq 100 | tail -1", "two"))
+        assert (ran.status, ran.stdout, ran.stderr) == (0, "100\n", "")
+
+
+async def test_what_was_outside_the_workspace_is_missed_aloud(tmp_path: Path) -> None:
+    log = Log()
+    async with opened(tmp_path, virtual(), log) as site:
+        await site.run(Command("echo x > /tmp/one; echo y > two", "first"))
+        assert (await site.run(Command("cat /tmp/one two", "second"))).stdout == "x\ny\n"
+        await log.commit(site)
+    async with opened(tmp_path, virtual(), log) as site:
+        ran = await site.run(Command("cat /tmp/one two", "third"))
+        assert ran.stdout == "y\n"
+        assert "1 files outside of /workspace are gone" in ran.stderr
+        assert (await site.run(Command("cat two", "fourth"))).stderr == ""
+
+
+async def test_a_shell_that_redirected_itself_is_heard_again(tmp_path: Path) -> None:
+    async with opened(tmp_path, virtual()) as site:
+        assert (await site.run(Command("exec > log 2>&1; echo within", "one"))).stdout == ""
+        assert (await site.run(Command("echo heard; cat log", "two"))).stdout == "heard\nwithin\n"
+
+
+async def test_variables_that_are_too_long_are_left_out_and_named(tmp_path: Path) -> None:
+    log = Log()
+    async with opened(tmp_path, virtual(), log) as site:
+        ran = await site.run(
+            Command("printf -v LONG '%099999d' 1; SHORT=kept; LONG=$LONG$LONG$LONG$LONG", "one")
+        )
+        ran = await site.run(Command("LONG=$(seq 20000); SHORT=kept", "two"))
+        assert "too long to be remembered beyond this shell: $LONG" in ran.stderr
+        await log.commit(site)
+    async with opened(tmp_path, virtual(), log) as site:
+        assert (await site.run(Command('echo "[$LONG]" $SHORT', "three"))).stdout == "[] kept\n"
+
+
+async def test_a_reference_that_cannot_be_read_opens_nothing(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as processes:
+        for reference in ({"files": {"a": "not base 64!"}}, {"memory_bytes": "much"}):
+            with pytest.raises(BadInput, match="cannot be read"):
+                async with VirtualKind().open(reference, stay_at(tmp_path, processes)):
+                    pass
+
+
+async def test_packs_that_are_gone_are_an_error_and_the_next_attempt_finds_them(tmp_path: Path) -> None:
+    log = Log()
+    async with opened(tmp_path, virtual(), log) as site:
+        await site.files.write("file", b"x")
+        await log.commit(site)
+    async with supervised(tmp_path) as processes:
+        stay = stay_at(tmp_path, processes, root=log.root, aside=log.aside, packs=NoPacks())
+        async with VirtualKind().open(virtual().reference(), stay) as site:
+            with pytest.raises(WorkspaceError, match="Give the store back"):
+                await site.files.read("file")
+    async with opened(tmp_path, virtual(), log) as site:
+        assert await site.files.read("file") == b"x"
