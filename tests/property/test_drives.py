@@ -11,9 +11,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outlast.clock import ManualClock
 from outlast.drive import EMPTY_ROOT, Entry
 from outlast.workspaces.drive import Drive, Edit, Folder, to_tar
 from outlast.workspaces.drive.format import parse_root
+from outlast.workspaces.drive.remoting import RemoteFolder
+from outlast.workspaces.drive.serving import DirectoryTree
 from tests.trees import MemoryPacks, Thing, Tree, edits, look, make, pairs, trees
 
 
@@ -136,3 +139,19 @@ async def test_an_archive_holds_what_the_tree_does(tree: Tree) -> None:
                     assert os.fsencode(member.linkname) == thing.data
                 else:
                     assert (member.isdir(), member.mode) == (True, thing.mode)
+
+
+@given(pair=pairs())
+async def test_a_remote_directory_is_as_one_that_is_here(pair: tuple[Tree, Tree]) -> None:
+    async with _two(*pair) as (packs, top, first, second):
+        drive, tree = Drive(packs, "default"), DirectoryTree(str(top / "one"), ManualClock(2e9))
+        folder = RemoteFolder(drive, tree, top / "cache")
+        capture = await folder.checkpoint(EMPTY_ROOT)
+        assert parse_root(capture.root).digest == parse_root(first).digest
+        root = packs.land(drive, capture)
+        assert (await folder.checkpoint(root)).root == root
+        assert folder.asked == sum(thing.kind == "file" for thing in pair[0].values())  # each once
+        await RemoteFolder(drive, tree, top / "cache").restore(second)
+        assert look(top / "one") == pair[1]
+        again = await RemoteFolder(drive, tree, top / "cache").checkpoint(second)
+        assert (again.root, again.packs, again.changed) == (second, {}, [])

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outlast.clock import ManualClock, SystemClock
+from outlast.clock import ManualClock
 from outlast.drive import EMPTY_ROOT, Capture, Entry
 from outlast.errors import PacksGone, WorkspaceError
 from outlast.ids import blob_hash, content_hash
@@ -19,50 +19,15 @@ from outlast.workspaces.drive.packing import PACK_BYTES, PackWriter
 from outlast.workspaces.drive.scanning import Scanner, build
 from outlast.workspaces.drive.statcache import Known, is_racy, load
 from tests.trees import MemoryPacks, look
-
-LATER = SystemClock().now() + 3600
-
-
-class _Desk:
-    """A directory, its drive, and a clock by which all of its files are old."""
-
-    def __init__(self, top: Path, packs: MemoryPacks | None = None) -> None:
-        self.top = top
-        self.at = top / "work"
-        self.at.mkdir(parents=True, exist_ok=True)
-        self.cache = top / "cache" / "stats"
-        self.packs = packs or MemoryPacks()
-        self.root = EMPTY_ROOT
-        self.renew()
-
-    def renew(self) -> None:
-        """As in a new process."""
-        self.drive = Drive(self.packs, "default")
-        self.folder = Folder(self.drive, self.at, self.cache, clock=ManualClock(LATER))
-
-    def write(self, path: str, data: bytes = b"x") -> None:
-        (self.at / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.at / path).write_bytes(data)
-
-    async def keep(self) -> Capture:
-        capture = await self.folder.checkpoint(self.root)
-        self.root = self.packs.land(self.drive, capture)
-        return capture
-
-    async def read(self, path: str) -> bytes:
-        return await Drive(self.packs, "default").read(self.root, path)
+from tests.unit.drive_desk import LATER, Desk, packed
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> _Desk:
-    return _Desk(tmp_path)
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
 
 
-def _size(capture: Capture) -> int:
-    return sum(map(len, capture.packs.values()))
-
-
-async def test_a_small_change_is_one_small_pack(desk: _Desk) -> None:
+async def test_a_small_change_is_one_small_pack(desk: Desk) -> None:
     for number in range(500):
         desk.write(f"d{number % 7}/f{number}", os.urandom(200))
     await desk.keep()
@@ -70,16 +35,16 @@ async def test_a_small_change_is_one_small_pack(desk: _Desk) -> None:
     capture = await desk.keep()
     assert capture.changed == ["d3/f10"]
     assert len(capture.packs) == 1
-    assert _size(capture) < 8_000
+    assert packed(capture) < 8_000
 
 
-async def test_nothing_changed_is_nothing_new(desk: _Desk) -> None:
+async def test_nothing_changed_is_nothing_new(desk: Desk) -> None:
     desk.write("a")
     await desk.keep()
     assert await desk.keep() == Capture(desk.root, {}, [], left_out=[])
 
 
-async def test_a_new_process_knows_what_the_last_one_knew(desk: _Desk) -> None:
+async def test_a_new_process_knows_what_the_last_one_knew(desk: Desk) -> None:
     for number in range(50):
         desk.write(f"f{number}", b"%d" % number)
     await desk.keep()
@@ -92,7 +57,7 @@ async def test_a_new_process_knows_what_the_last_one_knew(desk: _Desk) -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "flipped", "empty"])
-async def test_a_cache_that_is_lost_is_made_again(desk: _Desk, damage: str) -> None:
+async def test_a_cache_that_is_lost_is_made_again(desk: Desk, damage: str) -> None:
     desk.write("a", b"one")
     desk.write("d/b", b"two")
     await desk.keep()
@@ -110,11 +75,11 @@ async def test_a_cache_that_is_lost_is_made_again(desk: _Desk, damage: str) -> N
     desk.write("a", b"new")
     capture = await desk.keep()
     assert capture.changed == ["a"]
-    assert _size(capture) < 1_000
+    assert packed(capture) < 1_000
     assert (await desk.read("a"), await desk.read("d/b")) == (b"new", b"two")
 
 
-async def test_what_only_a_lost_commit_held_is_given_again(desk: _Desk) -> None:
+async def test_what_only_a_lost_commit_held_is_given_again(desk: Desk) -> None:
     desk.write("a", b"one")
     await desk.keep()
     desk.write("a", b"two")
@@ -128,7 +93,7 @@ async def test_what_only_a_lost_commit_held_is_given_again(desk: _Desk) -> None:
     assert await desk.read("a") == b"two"
 
 
-async def test_packs_are_given_until_their_commit_is_durable(desk: _Desk) -> None:
+async def test_packs_are_given_until_their_commit_is_durable(desk: Desk) -> None:
     desk.write("a", b"one")
     first = await desk.folder.checkpoint(EMPTY_ROOT)
     desk.write("b", b"two")
@@ -140,7 +105,7 @@ async def test_packs_are_given_until_their_commit_is_durable(desk: _Desk) -> Non
 
 
 async def test_a_file_written_twice_within_a_tick_is_read_twice(tmp_path: Path) -> None:
-    desk = _Desk(tmp_path)
+    desk = Desk(tmp_path)
     desk.folder = Folder(desk.drive, desk.at, desk.cache)  # by the real clock
     for number in range(60):
         for word in (b"one", b"two"):
@@ -160,7 +125,7 @@ def test_a_stat_proves_nothing_within_a_tick_of_the_look() -> None:
     assert is_racy(200 * second + 1, 100 * second)  # a clock that is ahead of ours
 
 
-async def test_stats_of_another_life_of_the_machine_prove_nothing(desk: _Desk) -> None:
+async def test_stats_of_another_life_of_the_machine_prove_nothing(desk: Desk) -> None:
     desk.write("a", b"one")
     await desk.keep()
     known = load(desk.cache)
@@ -175,35 +140,35 @@ async def test_stats_of_another_life_of_the_machine_prove_nothing(desk: _Desk) -
     assert known.dirs[b""][b"a"][0] is None
 
 
-async def test_one_changed_piece_of_a_large_file_is_one_new_piece(desk: _Desk) -> None:
+async def test_one_changed_piece_of_a_large_file_is_one_new_piece(desk: Desk) -> None:
     data = bytearray(os.urandom(5 * PIECE + 17))
     desk.write("big", bytes(data))
     await desk.keep()
     data[3 * PIECE + 5] ^= 1
     desk.write("big", bytes(data))
     capture = await desk.keep()
-    assert PIECE < _size(capture) < PIECE + 5_000
+    assert PIECE < packed(capture) < PIECE + 5_000
     assert await desk.read("big") == data
     desk.renew()
     desk.cache.unlink()
     data += b"more"
     desk.write("big", bytes(data))
     capture = await desk.keep()
-    assert _size(capture) < 5_000
+    assert packed(capture) < 5_000
     assert await desk.read("big") == data
 
 
-async def test_a_moved_file_is_not_stored_again(desk: _Desk) -> None:
+async def test_a_moved_file_is_not_stored_again(desk: Desk) -> None:
     desk.write("a/file", os.urandom(100_000))
     await desk.keep()
     (desk.at / "b").mkdir()
     (desk.at / "a" / "file").rename(desk.at / "b" / "other")
     capture = await desk.keep()
     assert sorted(capture.changed) == ["a/file", "b", "b/other"]
-    assert _size(capture) < 2_000
+    assert packed(capture) < 2_000
 
 
-async def test_sockets_pipes_and_devices_are_left_out_and_said(desk: _Desk) -> None:
+async def test_sockets_pipes_and_devices_are_left_out_and_said(desk: Desk) -> None:
     desk.write("file")
     os.mkfifo(desk.at / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -213,7 +178,7 @@ async def test_sockets_pipes_and_devices_are_left_out_and_said(desk: _Desk) -> N
     assert [entry.path async for entry in desk.drive.entries(desk.root)] == ["file"]
 
 
-async def test_hard_links_come_back_as_files(desk: _Desk, tmp_path: Path) -> None:
+async def test_hard_links_come_back_as_files(desk: Desk, tmp_path: Path) -> None:
     desk.write("a", b"same")
     os.link(desk.at / "a", desk.at / "b")
     await desk.keep()
@@ -302,7 +267,7 @@ async def test_a_directory_swapped_for_a_link_leads_nowhere(tmp_path: Path) -> N
     assert [await drive.read(root, path) for path in found] == [b"nothing"]
 
 
-async def test_a_link_in_the_way_is_not_followed(desk: _Desk, tmp_path: Path) -> None:
+async def test_a_link_in_the_way_is_not_followed(desk: Desk, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "a").write_bytes(b"theirs")
@@ -326,7 +291,7 @@ async def test_a_link_in_the_way_is_not_followed(desk: _Desk, tmp_path: Path) ->
     assert (outside / "a").read_bytes() == b"theirs"
 
 
-async def test_only_what_differs_is_written(desk: _Desk) -> None:
+async def test_only_what_differs_is_written(desk: Desk) -> None:
     for number in range(20):
         desk.write(f"f{number}", b"%d" % number)
     await desk.keep()
@@ -342,7 +307,7 @@ async def test_only_what_differs_is_written(desk: _Desk) -> None:
     assert (await desk.keep()).changed == []
 
 
-async def test_a_change_that_hides_its_time_is_found_without_a_cache(desk: _Desk) -> None:
+async def test_a_change_that_hides_its_time_is_found_without_a_cache(desk: Desk) -> None:
     desk.write("a", b"one")
     await desk.keep()
     stat = (desk.at / "a").stat()
@@ -352,7 +317,7 @@ async def test_a_change_that_hides_its_time_is_found_without_a_cache(desk: _Desk
     assert (desk.at / "a").read_bytes() == b"one"
 
 
-async def test_a_very_deep_directory_is_removed(desk: _Desk) -> None:
+async def test_a_very_deep_directory_is_removed(desk: Desk) -> None:
     desk.write("a")
     await desk.keep()
     fd = os.open(desk.at, os.O_RDONLY)
@@ -368,7 +333,7 @@ async def test_a_very_deep_directory_is_removed(desk: _Desk) -> None:
     assert look(desk.at).keys() == {b"a"}
 
 
-async def test_what_is_skipped_is_neither_written_down_nor_touched(desk: _Desk) -> None:
+async def test_what_is_skipped_is_neither_written_down_nor_touched(desk: Desk) -> None:
     desk.write("a")
     desk.write(".venv/lib", b"theirs")
     folder = Folder(desk.drive, desk.at, skips=lambda path: path.rpartition(b"/")[2] == b".venv")
@@ -387,7 +352,7 @@ async def test_what_is_skipped_is_neither_written_down_nor_touched(desk: _Desk) 
     }
 
 
-async def test_an_empty_tree_is_an_empty_directory(desk: _Desk) -> None:
+async def test_an_empty_tree_is_an_empty_directory(desk: Desk) -> None:
     assert (await desk.folder.checkpoint(EMPTY_ROOT)).root == EMPTY_ROOT
     desk.write("a")
     await desk.keep()
@@ -396,12 +361,12 @@ async def test_an_empty_tree_is_an_empty_directory(desk: _Desk) -> None:
     assert (await desk.keep()).root == EMPTY_ROOT
 
 
-async def test_a_directory_that_is_not_there_is_said(desk: _Desk, tmp_path: Path) -> None:
+async def test_a_directory_that_is_not_there_is_said(desk: Desk, tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="cannot be written down"):
         await Folder(desk.drive, tmp_path / "nowhere").checkpoint(EMPTY_ROOT)
 
 
-async def test_large_trees_are_handed_on_pack_by_pack(desk: _Desk) -> None:
+async def test_large_trees_are_handed_on_pack_by_pack(desk: Desk) -> None:
     puts: list[int] = []
 
     async def put(packs: Mapping[str, bytes]) -> None:
@@ -422,7 +387,7 @@ async def test_large_trees_are_handed_on_pack_by_pack(desk: _Desk) -> None:
     assert parse_root(edited.root).place.pack in desk.packs.held
 
 
-async def test_a_restore_without_its_packs_leaves_the_directory_as_it_was(desk: _Desk) -> None:
+async def test_a_restore_without_its_packs_leaves_the_directory_as_it_was(desk: Desk) -> None:
     desk.write("a", b"one")
     await desk.keep()
     desk.write("a", b"two")
@@ -433,7 +398,7 @@ async def test_a_restore_without_its_packs_leaves_the_directory_as_it_was(desk: 
     assert (desk.at / "a").read_bytes() == b"two"
 
 
-async def test_a_file_that_says_it_has_a_million_gigabytes_is_no_endless_read(desk: _Desk) -> None:
+async def test_a_file_that_says_it_has_a_million_gigabytes_is_no_endless_read(desk: Desk) -> None:
     desk.write("a")
     with (desk.at / "hole").open("wb") as file:
         file.truncate(1 << 43)

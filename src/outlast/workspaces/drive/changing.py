@@ -17,9 +17,10 @@ from outlast.workspaces.drive.format import (
     FILE_MODES,
     LINK,
     NOWHERE,
-    TARGET_LIMIT,
     Item,
     Place,
+    is_target,
+    kept_time,
 )
 from outlast.workspaces.drive.paths import encode_path, encode_text, split_path
 from outlast.workspaces.drive.reading import Reader
@@ -142,32 +143,32 @@ class Changer:
         before = None if was is None or change.fresh or was.kind != DIR else was
         span = await self.directory(before, change.below)
         if edit is not None and edit.entry is not None:
-            mode, mtime_ns = edit.entry.mode & DIR_MODES, edit.entry.mtime_ns
+            mode, mtime_ns = edit.entry.mode & DIR_MODES, kept_time(edit.entry.mtime_ns)
         elif before is not None:
             mode, mtime_ns = before.mode, before.mtime_ns
         elif not _makes(change):
             return None if was is None or was.kind == DIR else was  # only removals, below what is not there
         else:
-            mode, mtime_ns = _DIR_MODE, _newest(change)
+            mode, mtime_ns = _DIR_MODE, kept_time(_newest(change))
         return as_directory(name, mode, mtime_ns, span)
 
     async def _leaf(self, name: bytes, was: Item | None, edit: Edit, entry: Entry) -> Item:
         if entry.kind == "link":
             target = encode_text(entry.target)
-            if not 0 < len(target) <= TARGET_LIMIT or b"\0" in target:
+            if not is_target(target):
                 raise BadInput(detail=f"The link {edit.path} has no target that a link can have.")
-            return Item(LINK, name, 0, entry.mtime_ns, len(target), 1, target, NOWHERE)
+            return Item(LINK, name, 0, kept_time(entry.mtime_ns), len(target), 1, target, NOWHERE)
         mode = entry.mode & FILE_MODES
         if edit.data is None:
             if was is None or was.kind != FILE:
                 raise BadInput(detail=f"{edit.path} has no content: none was given, and no file was there.")
-            return was._replace(mode=mode, mtime_ns=entry.mtime_ns)
+            return was._replace(mode=mode, mtime_ns=kept_time(entry.mtime_ns))
         known = {} if was is None or was.kind != FILE or was.size == 0 else {was.digest: was.place}
         if len(edit.data) > _INLINE:
             digest, place = await to_thread.run_sync(self._builder.whole, edit.data, known)
         else:
             digest, place = self._builder.whole(edit.data, known)
-        return Item(FILE, name, mode, entry.mtime_ns, len(edit.data), 1, digest, place)
+        return Item(FILE, name, mode, kept_time(entry.mtime_ns), len(edit.data), 1, digest, place)
 
 
 def _makes(change: Change) -> bool:

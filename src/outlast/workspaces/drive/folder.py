@@ -15,15 +15,14 @@ from outlast.clock import Clock, SystemClock
 from outlast.drive import EMPTY_ROOT, Capture
 from outlast.errors import WorkspaceError
 from outlast.workspaces.drive.building import Builder
-from outlast.workspaces.drive.format import DIR, PIECE, Item, Place, parse_root, root_text, shown
+from outlast.workspaces.drive.format import PIECE, Item, parse_root, root_text, shown
 from outlast.workspaces.drive.opening import opened, write_all
 from outlast.workspaces.drive.packing import PackSink, unframe
-from outlast.workspaces.drive.placing import Placer, joined
+from outlast.workspaces.drive.placing import Placer
 from outlast.workspaces.drive.reading import BATCH, check_content
 from outlast.workspaces.drive.scanning import SAID_LIMIT, Scanner, build
 from outlast.workspaces.drive.statcache import Known, from_items, load, save
 from outlast.workspaces.drive.tree import Drive
-from outlast.workspaces.drive.walking import check_depth
 
 _ROOT: Final = b""
 
@@ -123,7 +122,7 @@ class Folder:
             known = await to_thread.run_sync(load, self._cache)
         if known is not None and known.root == base_root:
             return known, True
-        fresh = from_items(base_root, *await self.load(base_root))
+        fresh = from_items(base_root, *await self._drive.load(base_root))
         return (fresh, True) if known is None else (fresh.trusting(known), False)
 
     async def _learn(self, root: str, base_root: str, scanner: Scanner, builder: Builder) -> None:
@@ -153,28 +152,6 @@ class Folder:
                 break
         return changed
 
-    async def load(self, root: str) -> tuple[dict[bytes, Sequence[Item]], dict[bytes, Place]]:
-        """All entries of a tree by the path of their directory, and its nodes.
-
-        Raises:
-            PacksBroken, PacksGone
-        """
-        reader = self._drive.reader
-        nodes: dict[bytes, Place] = {}
-        dirs: dict[bytes, Sequence[Item]] = {}
-        level = [(_ROOT, parse_root(root))]
-        depth = 0
-        while level:
-            check_depth(depth, level[0][0])
-            await reader.prefetch([item for _, item in level])
-            below: list[tuple[bytes, Item]] = []
-            for path, directory in level:
-                await reader.leaves(directory, nodes)
-                items = dirs[path] = await reader.items(directory)
-                below += [(joined(path, item.name), item) for item in items if item.kind == DIR]
-            level, depth = below, depth + 1
-        return dirs, nodes
-
     async def restore(self, root: str) -> Restored:
         """Make the directory equal to a tree. Cut off anywhere and called again, it ends right.
 
@@ -187,7 +164,7 @@ class Folder:
         known = self._known
         if known is None and self._cache is not None:
             known = await to_thread.run_sync(load, self._cache)
-        wanted, nodes = await self.load(root)
+        wanted, nodes = await self._drive.load(root)
         placer = Placer(self._directory, wanted, known or Known(EMPTY_ROOT), self._clock)
         placer.skips = self._skips
         with _said(f"The files in {self._directory} cannot be brought back"):

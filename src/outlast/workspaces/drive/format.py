@@ -45,6 +45,7 @@ DEPTH_LIMIT: Final = 200
 """Directories within one another."""
 NAME_LIMIT: Final = 255
 TARGET_LIMIT: Final = 4095
+TIME_LIMIT: Final = (1 << 63) - 1
 FILE, LINK, DIR, SPAN = range(4)
 FILE_MODES: Final = 0o777
 """Bits of a file's mode that are kept: no program that was brought back runs as another user."""
@@ -265,6 +266,16 @@ def piece_sizes(size: int) -> Iterator[int]:
         size -= PIECE
     if size:
         yield size
+
+
+def kept_time(mtime_ns: int) -> int:
+    """A time as it is kept: what lies some 292 years from 1970 or more stands there."""
+    return max(-TIME_LIMIT, min(mtime_ns, TIME_LIMIT))
+
+
+def is_target(target: bytes) -> bool:
+    """Whether a link can lead there."""
+    return 0 < len(target) <= TARGET_LIMIT and b"\0" not in target
 
 
 def root_text(span: Item | None) -> str:

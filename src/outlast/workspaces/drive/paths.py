@@ -1,6 +1,5 @@
 """Paths of trees: texts outside, bytes inside."""
 
-import os
 from collections.abc import Sequence
 
 from outlast.errors import BadInput
@@ -41,6 +40,6 @@ def split_path(path: bytes) -> Sequence[bytes]:
     return names
 
 
-def is_native() -> bool:
-    """Whether this machine's names of files are bytes."""
-    return os.name == "posix"
+def joined(path: bytes, name: bytes) -> bytes:
+    """The path of a name in a directory."""
+    return path + b"/" + name if path else name

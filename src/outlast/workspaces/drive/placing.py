@@ -29,6 +29,7 @@ from outlast.workspaces.drive.opening import (
     remove,
     write_all,
 )
+from outlast.workspaces.drive.paths import joined
 from outlast.workspaces.drive.statcache import Known, Line, StatKey, is_racy, stat_key
 
 _SECOND_NS: Final = 1_000_000_000
@@ -211,11 +212,6 @@ class Placer:
                     os.utime(inner, ns=(item.mtime_ns, item.mtime_ns))
             finally:
                 os.close(inner)
-
-
-def joined(path: bytes, name: bytes) -> bytes:
-    """The path of a name in a directory."""
-    return path + b"/" + name if path else name
 
 
 def _kind(mode: int) -> int:

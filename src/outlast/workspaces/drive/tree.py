@@ -9,11 +9,11 @@ from outlast.errors import BadInput
 from outlast.ids import blob_hash, new_token
 from outlast.workspaces.drive.building import Builder
 from outlast.workspaces.drive.changing import Changer, Edit, gathered
-from outlast.workspaces.drive.format import DIR, FILE, Place, parse_root, root_text, shown
+from outlast.workspaces.drive.format import DIR, FILE, Item, Place, parse_root, root_text, shown
 from outlast.workspaces.drive.packing import PackSink, PackWriter
-from outlast.workspaces.drive.paths import encode_path
+from outlast.workspaces.drive.paths import encode_path, joined
 from outlast.workspaces.drive.reading import BATCH, Reader
-from outlast.workspaces.drive.walking import Change, Walker, as_entry
+from outlast.workspaces.drive.walking import Change, Walker, as_entry, check_depth
 
 CHANGED_LIMIT: Final = 100
 """Paths that a capture names."""
@@ -132,6 +132,26 @@ class Drive:
                 None if one is None else as_entry(one, path),
                 None if other is None else as_entry(other, path),
             )
+
+    async def load(self, root: str) -> tuple[dict[bytes, Sequence[Item]], dict[bytes, Place]]:
+        """All entries of a tree by the path of their directory, each after the one above it; and its nodes.
+
+        Raises:
+            PacksBroken, PacksGone
+        """
+        nodes: dict[bytes, Place] = {}
+        dirs: dict[bytes, Sequence[Item]] = {}
+        level, depth = [(b"", parse_root(root))], 0
+        while level:
+            check_depth(depth, level[0][0])
+            await self.reader.prefetch([item for _, item in level])
+            below: list[tuple[bytes, Item]] = []
+            for path, directory in level:
+                await self.reader.leaves(directory, nodes)
+                items = dirs[path] = await self.reader.items(directory)
+                below += [(joined(path, item.name), item) for item in items if item.kind == DIR]
+            level, depth = below, depth + 1
+        return dirs, nodes
 
     async def edit(self, root: str, edits: Sequence[Edit]) -> Capture:
         """The tree that is `root` with these changes. Directories above what is put are made where they are not.
