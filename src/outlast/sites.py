@@ -51,6 +51,17 @@ def find_kind(kind: str) -> Kind | None:
     return cast("OpenKind", points[kind].load())() if kind in points.names else None
 
 
+async def forget_site(opened: SessionOpened, session: str, data: Path) -> None:
+    """Remove what the workspace of an erased session has kept on this machine.
+
+    Raises:
+        OutlastError: it cannot be removed, or nobody here knows how.
+    """
+    kind = find_kind(str(opened.workspace.get("kind", "")))
+    if kind is not None:
+        await kind.forget(opened.workspace, opened.folder or session, data)
+
+
 @dataclass(frozen=True, slots=True)
 class WorldPacks:
     """The packs that the log of a session holds (`outlast.drive.Packs`)."""

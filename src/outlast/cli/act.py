@@ -11,10 +11,20 @@ import click
 from outlast.cli.options import PRIORITY, SESSION, Setup, examples, given, perform, shared
 from outlast.engine.children import forsake
 from outlast.engine.places import HOMES, WORKSPACES, made_for
-from outlast.errors import BadInput, FormatTooNew, InputConflict, LogBroken, NotFound, Refused, TurnUnknown
+from outlast.errors import (
+    BadInput,
+    FormatTooNew,
+    InputConflict,
+    LogBroken,
+    NotFound,
+    OutlastError,
+    Refused,
+    TurnUnknown,
+)
 from outlast.fold import records_of
 from outlast.records import SessionOpened
 from outlast.session import Session
+from outlast.sites import forget_site
 from outlast.world import SessionHead, World
 
 
@@ -138,6 +148,8 @@ def rm(sessions: tuple[str, ...], yes: bool, force: bool, world: str | None, jso
                         await forsake(opened, first, setup.clock.now())
                 await opened.erase(head.session)
                 _remove(made)
+                if first is not None:
+                    await _forget(first, head.session, setup.settings.data)
                 setup.say({"erased": head.session}, f"erased {head.session}")
 
     perform(body, world=world, json=json)
@@ -156,6 +168,14 @@ async def _opening(world: World, data: Path, session: str) -> SessionOpened | No
             click.echo(f"outlast: {told}, since its log does not tell: {error}", err=True)
             return None
     return None
+
+
+async def _forget(first: SessionOpened, session: str, data: Path) -> None:
+    """Remove what its workspace has kept for it here, sandboxes among it."""
+    try:
+        await forget_site(first, session, data)
+    except OutlastError as error:
+        click.echo(f"outlast: what the workspace of {session} kept here stays: {error}", err=True)
 
 
 def _remove(directories: Sequence[Path]) -> None:

@@ -16,10 +16,12 @@ from outlast.cli.machine import machine_id
 from outlast.cli.options import PRIORITY, SESSION, Setup, examples, given, perform, shared
 from outlast.cli.providers import refuse_unusable
 from outlast.cli.watching import inputs_of
+from outlast.cli.workspaces import differs as other_workspace
+from outlast.cli.workspaces import place, workspace_of
 from outlast.engine.places import fresh_home
 from outlast.errors import BadInput, NotFound, Refused, SessionExists, SessionUnknown, TurnUnknown
 from outlast.ids import check_session_id, new_id
-from outlast.records import Prompt, Recall, Steer
+from outlast.records import Prompt, Recall, SessionOpened, Steer
 from outlast.session import Session, Turn
 from outlast.workspaces.local import local
 from outlast.world import Capability, World
@@ -32,6 +34,7 @@ DIRECTORY = "directory"
     epilog=examples(
         'outlast run claude-code "Add a pricing page and make its test pass"',
         "outlast run claude-code                      # after a crash, in the same directory",
+        'outlast run claude-code "Try the new parser" --workspace sandbox --allow pypi.org',
         'outlast run claude-code "Now the changelog" --session pricing-3f2a',
     )
 )
@@ -46,6 +49,12 @@ DIRECTORY = "directory"
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Where a new session works; by default here.",
 )
+@click.option(
+    "--workspace",
+    metavar="KIND|DIR",
+    help="Of a new session: `virtual`, `sandbox`, or a directory of yours; by default the agent's own, else here.",
+)
+@click.option("--allow", multiple=True, metavar="HOST", help="A host that the sandbox may reach.")
 @click.option("--priority", type=PRIORITY, help="Of the session from now on, from -100 to 100.")
 @click.option("--detach", is_flag=True, help="Only begin; some `outlast work` carries it out.")
 @shared
@@ -55,6 +64,8 @@ def run(
     name: str | None,
     model: str | None,
     cwd: Path | None,
+    workspace: str | None,
+    allow: tuple[str, ...],
     priority: int | None,
     detach: bool,
     world: str | None,
@@ -76,12 +87,13 @@ def run(
         found = agent_of(agent)
         for warning in found.adapter.check():
             click.secho(f"outlast: {warning}", fg="yellow", err=True)
-        wish = Wish(found, name, None if prompt is None else given(prompt), cwd, model, priority, not detach)
+        said = None if prompt is None else given(prompt)
+        wish = Wish(found, name, said, cwd, model, priority, not detach, workspace, allow)
         async with setup.world() as opened:
             if Capability.MULTI_PROCESS not in opened.capabilities:
                 raise BadInput(detail=f"{opened.name} is known to one process only; a worker is another one.")
             session, turns = await _open(setup, opened, wish)
-            attended = Attended(session, turns, agent, _title(found, await _directory(session)))
+            attended = Attended(session, turns, agent, _title(found, await _opened(session)))
             if detach:
                 await setup.wake(opened.tenant, session.id)
                 answer = {"session": session.id, "input": turns[-1].input, "status": "detached"}
@@ -104,6 +116,8 @@ class Wish:
     priority: int | None
     here: bool
     """The turn is to be carried out in this process."""
+    workspace: str | None = None
+    allow: tuple[str, ...] = ()
 
     @property
     def directory(self) -> Path:
@@ -130,7 +144,7 @@ async def _open(setup: Setup, world: World, wish: Wish) -> tuple[Session, list[T
 
 async def _begin(setup: Setup, world: World, wish: Wish, machine: str) -> Session:
     name = check_session_id(wish.name) if wish.name else await _fresh_name(world, wish.prompt or "")
-    workspace = local(wish.directory, host=machine)
+    workspace = workspace_of(wish.agent, wish.workspace, wish.cwd, wish.allow, machine)
     settings: Mapping[str, str] = {"model": wish.model} if wish.model else {}
     if wish.here:
         adapter = wish.agent.adapter
@@ -142,7 +156,7 @@ async def _begin(setup: Setup, world: World, wish: Wish, machine: str) -> Sessio
         workspace=workspace,
         home=fresh_home(setup.settings.data, name),
         settings=settings,
-        labels={DIRECTORY: workspace.cwd},
+        labels={DIRECTORY: workspace.cwd if workspace.kind == "local" else local(wish.directory).cwd},
     )
 
 
@@ -183,7 +197,7 @@ async def _newest_open(world: World, wish: Wish, machine: str) -> str:
     while True:
         page = await world.list(after=after, labels={DIRECTORY: directory.cwd})
         for head in page.sessions:
-            fits = head.agent == wish.agent.name and head.placement == directory.placement
+            fits = head.agent == wish.agent.name and head.placement in {directory.placement, "any"}
             if fits and (head.turn_open or head.waiting_inputs):
                 return head.session
         after = page.next
@@ -203,6 +217,8 @@ async def _come_back(setup: Setup, world: World, name: str, wish: Wish) -> Sessi
         differs = f"its agent is {opened.agent!r}, not {wish.agent.name!r}"
     elif wish.cwd is not None and opened.cwd != str(wish.cwd.resolve()):
         differs = f"it works in {opened.cwd}, not {wish.cwd.resolve()}"
+    elif wish.workspace is not None:
+        differs = other_workspace(opened, wish.workspace)
     elif wish.model is not None and opened.settings.get("model") != wish.model:
         differs = f"its model is {opened.settings.get('model', 'the default')}, not {wish.model}"
     if differs:
@@ -227,12 +243,11 @@ async def left(session: Session) -> list[Turn]:
     return [Turn(session, name) for name in dict.fromkeys(names)]
 
 
-async def _directory(session: Session) -> str:
-    opened = (await session.state()).opened
-    return "" if opened is None else opened.cwd
+async def _opened(session: Session) -> SessionOpened | None:
+    return (await session.state()).opened
 
 
-def _title(agent: Agent, directory: str) -> str:
+def _title(agent: Agent, opened: SessionOpened | None) -> str:
     versions = agent.adapter.versions()
     version = versions.get(agent.name) or versions.get(agent.adapter.name) or ""
-    return f"{f'{agent.name} {version}'.strip()} · {directory} (local: not isolated)"
+    return f"{f'{agent.name} {version}'.strip()} · {place(opened)}"
