@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from outlast.clock import ManualClock, SystemClock
 from outlast.engine.machines import stat_fields
 from outlast.errors import BoxError, BoxGone, Fenced
 from outlast.sandbox import Box, JobAsk, Limits, Mount
@@ -125,6 +126,22 @@ async def test_what_ended_boxes_left_is_swept_when_another_is_attached(ground: O
         assert not place.path.exists()
         await ground.provider().destroy(other.ref)
     await ground.provider().destroy(box.ref)
+
+
+async def test_names_without_a_box_are_forgotten_after_a_month(ground: OnBubblewrap) -> None:
+    clock = ManualClock(SystemClock().now())
+    provider = Bubblewrap(ground.data, clock=clock)
+    guards = ground.data / BOXES / ".guards"
+    async with provider.attach(replace(ground.spec, name="one"), 3):
+        pass
+    clock.turn(29 * 86_400)
+    async with provider.attach(replace(ground.spec, name="two"), 1):
+        assert sorted(path.name for path in guards.iterdir()) == ["one", "two"]
+    clock.turn(2 * 86_400)
+    async with provider.attach(replace(ground.spec, name="three"), 1):
+        assert [path.name for path in guards.iterdir()] == ["three"]
+    async with provider.attach(replace(ground.spec, name="one"), 1):
+        pass
 
 
 async def test_a_data_directory_may_have_a_long_path(tmp_path: Path) -> None:

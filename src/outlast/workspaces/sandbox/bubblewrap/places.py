@@ -2,11 +2,11 @@
 
 Below `<data>/boxes`, each session's name has
 
-* `<name>.lock`: held while a box of it is made, ended or swept. It holds the highest fence that ever attached.
+* `.guards/<name>`: held while a box of it is made, ended or swept. It holds the highest fence that ever attached.
 * `<name>/`: of the box that stands. `lock` in it is held by the box's parent (`outer.keeping`) until nothing of it
   lives; `supervisor` and `end` are sockets; `box.json` says what it is.
 
-Invariants: whoever makes or removes `<name>/` holds `<name>.lock`; a box whose `lock` is held stands; one whose lock is
+Invariants: whoever makes or removes `<name>/` holds its guard; a box whose `lock` is held stands; one whose lock is
 free has ended if the lock says so, and otherwise when its first process, which the lock names, has.
 """
 
@@ -29,6 +29,9 @@ from outlast.folders import make_private
 from outlast.workspaces.sandbox.bubblewrap.outer import keeping
 
 BOXES: Final = "boxes"
+_GUARDS: Final = ".guards"
+_FORGOTTEN_S: Final = 30 * 86_400.0
+_LOOK_AGAIN_S: Final = 86_400.0
 _NAME: Final = re.compile(r"[a-z0-9][A-Za-z0-9._-]{0,199}")
 _LOOK_S: Final = 0.005
 _ENDING_S: Final = 20.0
@@ -65,7 +68,7 @@ class Place:
             )
         self.name = name
         self.path = data.absolute() / BOXES / name
-        self._guard = self.path.with_name(f"{name}.lock")
+        self._guard = self.path.parent / _GUARDS / name
 
     @property
     def card(self) -> Card | None:
@@ -153,7 +156,15 @@ class Place:
         except OSError:
             os.close(fd)
             return None
+        if not _is_named(fd, self._guard):
+            os.close(fd)  # swept in that moment
+            return None
         return Guard(fd)
+
+    def forget(self, now_s: float) -> None:
+        """Remove what is left of a name that had no box for a month. Under its guard."""
+        if not self.path.exists() and now_s - self._guard.stat().st_mtime > _FORGOTTEN_S:
+            self._guard.unlink()
 
 
 class Guard:
@@ -175,6 +186,25 @@ class Guard:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def forgotten(data: Path, now_s: float) -> Iterator[Place]:
+    """Those of all names that may have had no box for a month. Looked for once a day: there may be many."""
+    looked = data.absolute() / BOXES / ".looked"
+    if looked.exists() and now_s - looked.stat().st_mtime < _LOOK_AGAIN_S:
+        return
+    looked.touch()
+    os.utime(looked, (now_s, now_s))
+    for path in (data.absolute() / BOXES / _GUARDS).iterdir():
+        if now_s - path.stat().st_mtime > _FORGOTTEN_S:
+            yield Place(data, path.name)
+
+
+def _is_named(fd: int, path: Path) -> bool:
+    try:
+        return os.fstat(fd).st_ino == path.stat().st_ino
+    except FileNotFoundError:
+        return False
 
 
 def places(data: Path) -> Iterator[Place]:

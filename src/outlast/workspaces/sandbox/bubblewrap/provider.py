@@ -24,7 +24,7 @@ from outlast.workspaces.sandbox import inside
 from outlast.workspaces.sandbox.bubblewrap import checks, outer, seccomp, system
 from outlast.workspaces.sandbox.bubblewrap.cgroups import Caps, Groups
 from outlast.workspaces.sandbox.bubblewrap.outer import keeping
-from outlast.workspaces.sandbox.bubblewrap.places import Card, Guard, Place, connect_unix, places
+from outlast.workspaces.sandbox.bubblewrap.places import Card, Guard, Place, connect_unix, forgotten, places
 from outlast.workspaces.sandbox.client import HeldBox, hold
 from outlast.workspaces.sandbox.inside.wire import pack
 from outlast.workspaces.sandbox.line import PATH
@@ -240,13 +240,14 @@ class Bubblewrap:
 
     def _sweep(self, but: str) -> None:
         """Remove what boxes left that have ended."""
-        for place in places(self._data):
-            if place.name != but:
-                guard = place.guard_now()
-                if guard is not None:
-                    if place.state() == "ended":
-                        self._clear(place)
-                    guard.release()
+        now_s = self._clock.now()
+        for place in [*places(self._data), *forgotten(self._data, now_s)]:
+            guard = place.guard_now() if place.name != but else None
+            if guard is not None:
+                if place.state() == "ended":
+                    self._clear(place)
+                    place.forget(now_s)
+                guard.release()
 
     def _place(self, ref: Ref) -> Place:
         return Place(self._data, cast("str", ref.get("name", "")))
