@@ -39,7 +39,7 @@ from outlast.testing.world_contract.blocks import (
     renew,
 )
 from outlast.world import Cursor, Gap, Input, Lease, WorkerRow
-from outlast.worlds.sqlite import Pace, SqliteWorld, layout, open_sqlite, writes
+from outlast.worlds.sqlite import Pace, SqliteWorld, forks, layout, open_sqlite, writes
 from outlast.worlds.sqlite.database import connect
 from outlast.worlds.sqlite.follow import behind
 from outlast.worlds.sqlite.layout import Files
@@ -653,3 +653,13 @@ async def test_an_idle_claim_takes_no_write_lock(path: Path) -> None:
         await held(world)
         with Mutex(world.store.files.lock):
             assert await find_claim(world, "w2") is None
+
+
+def test_a_fork_looks_each_blob_up_by_its_hash(path: Path) -> None:
+    layout.prepare(Files.beside(path))
+    database = connect(str(path))
+    plan = [
+        line for *_, line in database.execute(f"explain query plan {forks.SQL['copy_names']}", [None] * 4)
+    ]
+    database.close()
+    assert any("tenant=? AND hash=?" in line for line in plan), plan

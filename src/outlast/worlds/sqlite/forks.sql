@@ -11,12 +11,12 @@ insert into log (at, fence, format, events, sealed, flags, digest, wake_at_s, st
 select at - ?3 + ?4, fence, format, events, sealed, flags, digest, wake_at_s, status, consumes, refs, body
 from log where at > ?1 and at <= ?2 order by at
 
+-- In this order (`cross`): the planner would go through all blobs of the tenant, and through the log for each.
 -- name: copy_names
 insert or ignore into naming (session, blob)
 select ?3, b.pk
-from log l, json_each(l.refs) wanted
-join blob b on b.tenant = ?4 and b.hash = wanted.value
-where l.at > ?1 and l.at <= ?2 and l.refs is not null
+from log l cross join json_each(l.refs) wanted cross join blob b
+where l.at > ?1 and l.at <= ?2 and l.refs is not null and b.tenant = ?4 and b.hash = wanted.value
 
 -- Consumed ones hold no content any more. They keep their order, without holes.
 -- name: copy_inputs
