@@ -127,26 +127,31 @@ class Exchange:
             self._host.http.send_failed()
 
     async def _answer(self, quiet: Quiet) -> None:
-        while True:
-            event = await self._from_host()
+        """Carry the answer: all that is here at once, before more is waited for."""
+        while self._take(await self._from_host()):
             quiet.heard()
-            match event:
-                case h11.InformationalResponse(status_code=100):
-                    if self._client.http.they_are_waiting_for_100_continue:
-                        await self._client.send(h11.InformationalResponse(status_code=100, headers=[]))
-                case h11.Response():
-                    self.status = event.status_code
-                    await self._client.send(self._head(event))
-                case h11.Data():
-                    await self._pass(self._scrub.body(bytes(event.data)))
-                case h11.EndOfMessage():
-                    await self._pass(self._scrub.rest())
-                    await self._client.send(h11.EndOfMessage())
-                    return
-                case h11.InformationalResponse(status_code=101) | h11.ConnectionClosed():
-                    raise HostLost
-                case _:
-                    pass
+        await self._client.flush()
+
+    def _take(self, event: object) -> bool:
+        """Hand on a piece of the answer; whether more is to come."""
+        match event:
+            case h11.InformationalResponse(status_code=100):
+                if self._client.http.they_are_waiting_for_100_continue:
+                    self._client.put(h11.InformationalResponse(status_code=100, headers=[]))
+            case h11.Response():
+                self.status = event.status_code
+                self._client.put(self._head(event))
+            case h11.Data():
+                self._pass(self._scrub.body(bytes(event.data)))
+            case h11.EndOfMessage():
+                self._pass(self._scrub.rest())
+                self._client.put(h11.EndOfMessage())
+                return False
+            case h11.InformationalResponse(status_code=101) | h11.ConnectionClosed():
+                raise HostLost
+            case _:
+                pass
+        return True
 
     def _head(self, answer: h11.Response) -> h11.Response:
         headers = self._scrub.headers(passing(answer.headers))
@@ -155,9 +160,9 @@ class Exchange:
         reason = self._scrub.text(bytes(answer.reason))
         return h11.Response(status_code=answer.status_code, headers=headers, reason=reason)
 
-    async def _pass(self, data: bytes) -> None:
+    def _pass(self, data: bytes) -> None:
         if data:
-            await self._client.send(h11.Data(data=data))
+            self._client.put(h11.Data(data=data))
 
     async def _to_host(self, asked: h11.Request) -> None:
         try:
@@ -166,10 +171,20 @@ class Exchange:
             raise HostLost from error
 
     async def _from_host(self) -> object:
+        """What the host says next. While it is waited for, nothing that came before is held back."""
         try:
-            return await self._host.next()
+            event = self._host.ready()
         except LOST as error:
+            await self._client.flush()
             raise HostLost from error
+        while event is None:
+            await self._client.flush()
+            try:
+                await self._host.more()
+                event = self._host.ready()
+            except LOST as error:
+                raise HostLost from error
+        return event
 
 
 def passing(headers: Iterable[Header], *, upgrade: bool = False) -> list[Header]:

@@ -58,6 +58,7 @@ class Side:
         self.stream = stream
         self.http = h11.Connection(role, max_incomplete_event_size=head_bytes)
         self._no_body = False
+        self._unsent = b""
 
     async def next(self) -> Event:
         """What comes next.
@@ -65,30 +66,48 @@ class Side:
         Raises:
             LOST: nothing will, or what comes is no HTTP.
         """
-        while True:
-            event = self.http.next_event()
-            if event is not h11.NEED_DATA:
-                if isinstance(event, h11.Request):
-                    self._no_body = event.method == b"HEAD"
-                return event
-            self.http.receive_data(await self._piece())
+        while (event := self.ready()) is None:
+            await self.more()
+        return event
+
+    def ready(self) -> Event | None:
+        """What comes next, if it is here.
+
+        Raises:
+            LOST: nothing will, or what comes is no HTTP.
+        """
+        event = self.http.next_event()
+        if isinstance(event, h11.Request):
+            self._no_body = event.method == b"HEAD"
+        return None if event is h11.NEED_DATA else event
+
+    async def more(self) -> None:
+        """Wait until something is here, or all is. Raises LOST: the side is gone."""
+        self.http.receive_data(await self._piece())
+
+    def put(self, event: h11.Event) -> None:
+        """Send it with what is sent next. Raises LOST: it has no place here."""
+        self._unsent += self.http.send(event) or b""
+
+    async def flush(self) -> None:
+        """Send what was put. Raises LOST: the side is gone."""
+        if self._unsent:
+            data, self._unsent = self._unsent, b""
+            await self.stream.send(data)
 
     async def send(self, event: h11.Event) -> None:
         """Raises LOST: the side is gone."""
-        data = self.http.send(event)
-        if data:
-            await self.stream.send(data)
+        self.put(event)
+        await self.flush()
 
     async def whole(self, status: int, reason: str, text: str, headers: Iterable[Header] = ()) -> None:
         """Answer a client, and say that this was all."""
         body = text.encode() + b"\n"
         fixed = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]
         head = [*fixed, (b"connection", b"close"), *headers]
-        await self.send(
-            h11.Response(status_code=status, headers=head, reason=reason.encode("ascii", "replace"))
-        )
+        self.put(h11.Response(status_code=status, headers=head, reason=reason.encode("ascii", "replace")))
         if not self._no_body:
-            await self.send(h11.Data(data=body))
+            self.put(h11.Data(data=body))
         await self.send(h11.EndOfMessage())
 
     async def until_gone(self) -> None:
@@ -105,7 +124,7 @@ class Side:
     async def begun(self) -> None:
         """Wait for the first byte of what comes next, or for the end."""
         if not self.http.trailing_data[0]:
-            self.http.receive_data(await self._piece())
+            await self.more()
 
     async def read_out(self) -> None:
         """Read what a client still sends until it closes; to close before would take the answer from it."""
