@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.drive import EMPTY_ROOT, Entry
-from outlast.errors import BadInput, PacksBroken, PacksGone, PacksTooNew
+from outlast.errors import BadInput, PacksBroken, PacksGone, PacksTooNew, WorkspaceError
 from outlast.ids import blob_hash, content_hash
 from outlast.workspaces.drive import Drive, Edit, Folder
 from outlast.workspaces.drive.building import Builder, as_directory
@@ -53,7 +53,11 @@ class _Forge:
         )
 
     def node(self, *items: Item, level: int = 0) -> Item:
-        return self.builder.node(level, items)
+        """As a builder does it, who looks at nothing."""
+        size = sum(item.size for item in items if item.kind != LINK)
+        place = self.writer.add(encode_node(level, items))
+        count = sum(item.entries for item in items)
+        return Item(3, items[-1].name, 0, 0, size, count, node_digest(level, items), place)
 
     def root(self, span: Item) -> str:
         self.writer.close()
@@ -238,3 +242,12 @@ def test_a_root_says_what_it_is() -> None:
     top = parse_root(root_text(span))
     assert (top.digest, top.size, top.entries, str(top.place)) == (span.digest, 7, 4, "p-_A[4:+9]")
     assert root_text(None) == EMPTY_ROOT
+
+
+async def test_names_that_never_end_a_run_are_refused_before_they_are_written(tmp_path: Path) -> None:
+    """Whoever may choose names can make a node of any size: one that could not be read back must not be written."""
+    forge = _Forge()
+    long = [Item(LINK, b"n%07d" % number, 0, 0, 4000, 1, b"t" * 4000, NOWHERE) for number in range(17_000)]
+    with pytest.raises(WorkspaceError, match="cannot be written down"):
+        forge.builder.node(0, long)
+    assert not forge.packs.held

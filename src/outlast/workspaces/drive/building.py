@@ -9,11 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
+from outlast.errors import WorkspaceError
 from outlast.ids import content_hash
 from outlast.workspaces.drive.format import (
     DIR,
+    ENTRIES_LIMIT,
     FANOUT_BITS,
     LINK,
+    NODE_LIMIT,
     NOWHERE,
     PIECE,
     SPAN,
@@ -118,7 +121,13 @@ class Builder:
         size = sum([item.size for item in items if item.kind != LINK])
         count = sum([item.entries for item in items])
         if place is None:
-            place = self.nodes[digest] = self._writer.add(encode_node(level, items))
+            data = encode_node(level, items)
+            if len(data) > NODE_LIMIT or count > ENTRIES_LIMIT:  # which nobody would read
+                raise WorkspaceError(
+                    detail=f"The workspace holds more than {ENTRIES_LIMIT:,} entries, or a directory whose names are "
+                    "chosen so that it cannot be written down. Remove what need not be kept."
+                )
+            place = self.nodes[digest] = self._writer.add(data)
             self.made.append((place, digest, Node(level, items, size, count)))
         self.used[digest] = place
         return Item(SPAN, items[-1].name, 0, 0, size, count, digest, place)
