@@ -2,16 +2,18 @@
 
 import json
 import os
+import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from anyio import to_thread
+from anyio import from_thread, to_thread
 
+from outlast.adapters.claude_code.versions import installed
 from outlast.records import CallOutcome, TurnSettled
 from outlast.session import Session
-from outlast.testing.adapter_contract.promises import left_behind
+from outlast.testing.adapter_contract.promises import left_behind, processes_of
 from outlast.testing.adapter_contract.shop import effect_command
 from outlast.testing.adapter_contract.stage import Stage, prompt, says
 from outlast.testing.models import Step
@@ -122,6 +124,44 @@ def _goes_on(stage: Stage) -> None:
     with wrapped(stage, "--resume", "s") as tmux:
         tmux.wait_for("▐")
         tmux.wait_for("● Slowly")
+        tmux.enter(prompt("two"), lambda: len(stage.requests("two")) > 0)
+        tmux.wait_for("● The second is done.")
+        tmux.enter("/exit", lambda: "ended with" in tmux.screen)
+
+
+@pytest.mark.full
+async def test_an_answer_that_reached_the_log_alone_is_shown_after_a_crash_and_known_to_the_next_request(
+    tmp_path: Path,
+) -> None:
+    script = {"one": [Step(text="The first is known.", delay_s=4)], "two": says("The second is done.")}
+    async with staged(tmp_path, script) as stage:
+        await to_thread.run_sync(_is_killed_before_it_hears, stage)
+        assert not await left_behind(stage.data, stage.shop)
+        await to_thread.run_sync(_shows_what_it_had_not_heard, stage)
+        assert [one.status for one in await stage.of_kind(TurnSettled)] == ["done", "done"]
+        assert (stage.steps("one"), stage.steps("two")) == ([0], [0]), "nothing was paid for twice"
+        (asked,) = stage.requests("two")
+        assert b"The first is known." in (stage.models.find_body(asked.n) or b"")
+
+
+def _is_killed_before_it_hears(stage: Stage) -> None:
+    with wrapped(stage, "--session", "s", *CLAUDE) as tmux:
+        tmux.wait_for("❯")
+        tmux.enter(prompt("one"), lambda: len(stage.requests("one")) > 0)
+        for pid in processes_of(stage.data, stage.shop):
+            if Path("/proc", str(pid), "exe").readlink() == installed(None).program.resolve():
+                os.kill(pid, signal.SIGSTOP)
+        tmux.until(
+            lambda: any(one.status == "ok" for one in from_thread.run(stage.of_kind, CallOutcome)),
+            "the answer did not reach the log",
+        )
+        kill_all(stage)
+
+
+def _shows_what_it_had_not_heard(stage: Stage) -> None:
+    with wrapped(stage, "--resume", "s") as tmux:
+        tmux.wait_for("▐")
+        tmux.wait_for("● The first is known.")
         tmux.enter(prompt("two"), lambda: len(stage.requests("two")) > 0)
         tmux.wait_for("● The second is done.")
         tmux.enter("/exit", lambda: "ended with" in tmux.screen)

@@ -78,8 +78,8 @@ class SessionFiles:
         else:
             over = None
             await self._between_turns(files, attempt.state.cut)
-        if over is None:
-            self._write(files)
+        # Of a turn that is over too: at a terminal the next prompt is typed behind what stands there.
+        self._write(files)
         return Ready(resume=bool(lines), say_prompt=not begun, over=over)
 
     async def _mirrored(self) -> dict[str, Sequence[str]]:
