@@ -49,7 +49,7 @@ class Speech:
     def complaint(self, lane: str, request: Mapping[str, Any]) -> str | None:
         return None
 
-    async def recorded(self) -> None:
+    async def recorded(self, *, tool: bool = False) -> None:
         pass
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:

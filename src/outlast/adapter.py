@@ -190,10 +190,10 @@ class Dialogue(Protocol):
         """Why this request must not go upstream (tools of ours are missing, say), or None."""
         ...
 
-    async def recorded(self) -> None:
+    async def recorded(self, *, tool: bool = False) -> None:
         """Return once what the harness has written so far is mirrored, if the log must have that before it goes on.
 
-        Awaited before each model request is looked at and before each tool of the harness's own may begin.
+        Awaited before each model request is looked at, and before each `tool` of the harness's own may begin.
         """
         ...
 

@@ -292,7 +292,7 @@ class PlainDialogue:
         self.looked = 0
         """How often it was asked whether the log has what the harness wrote."""
 
-    async def recorded(self) -> None:
+    async def recorded(self, *, tool: bool = False) -> None:
         self.looked += 1
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str | None:

@@ -94,7 +94,7 @@ async def test_an_error_while_asking_the_log_is_a_refusal() -> None:
 
 
 class UnrecordedDialogue(PlainDialogue):
-    async def recorded(self) -> None:
+    async def recorded(self, *, tool: bool = False) -> None:
         raise OSError("the mirror is behind")
 
 

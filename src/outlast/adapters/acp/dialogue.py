@@ -71,7 +71,7 @@ class AcpDialogue:
         missing = [tool for tool in self._agent.served if not any(names_ours(name, tool) for name in offered)]
         return f"the tools {', '.join(sorted(missing))} are missing from the request" if missing else None
 
-    async def recorded(self) -> None:
+    async def recorded(self, *, tool: bool = False) -> None:
         await self._agent.record()
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:

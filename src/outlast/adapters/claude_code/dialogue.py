@@ -75,7 +75,7 @@ class ClaudeCodeDialogue:
         missing = sorted(self._tools - offered)
         return f"the tools {', '.join(missing)} are missing from the request" if missing else None
 
-    async def recorded(self) -> None:
+    async def recorded(self, *, tool: bool = False) -> None:
         """It writes its transcript after the request that shows it; what is missing is put back from the log."""
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:

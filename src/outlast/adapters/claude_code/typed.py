@@ -232,7 +232,7 @@ class _TypedDialogue(ClaudeCodeDialogue):
         # Titles, suggestions and the like are no part of the conversation.
         return f"{SIDE}aside" if lane == MAIN and not as_list(request.get("tools")) else lane
 
-    async def recorded(self) -> None:
+    async def recorded(self, *, tool: bool = False) -> None:
         """The log must have the prompt before any answer: else nothing could be put behind it after a crash."""
         if self._prompt_there:
             await self._tail.look()

@@ -65,7 +65,7 @@ class CodexDialogue:
         missing = sorted(self._tools - _offered(request))
         return f"the tools {', '.join(missing)} are missing from the request" if missing else None
 
-    async def recorded(self) -> None:
+    async def recorded(self, *, tool: bool = False) -> None:
         await self._record()
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:

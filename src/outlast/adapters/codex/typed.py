@@ -158,7 +158,7 @@ class _TypedDialogue(CodexDialogue):
         super().__init__(thread, (), look)
         self._files = files
 
-    async def recorded(self) -> None:
+    async def recorded(self, *, tool: bool = False) -> None:
         """The log must have the prompt before any answer: else nothing could be put behind it after a crash."""
         with anyio.move_on_after(WRITTEN_S):
             await super().recorded()

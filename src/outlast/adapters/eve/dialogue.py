@@ -54,7 +54,7 @@ class EveDialogue:
         self._conversation.heard(request)
         return None
 
-    async def recorded(self) -> None:
+    async def recorded(self, *, tool: bool = False) -> None:
         """Return once what was said so far is mirrored."""
         await self._conversation.record()
 

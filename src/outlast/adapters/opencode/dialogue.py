@@ -50,13 +50,17 @@ class OpenCodeDialogue:
         """The conversation's name in OpenCode, once it has one."""
         self.record: Callable[[], Awaitable[None]] | None = None
         """Brings the mirror up to what OpenCode has written, once there is somebody to ask."""
+        self.news: Callable[[], None] | None = None
+        """Has it done soon, where a model request need not wait for that: asking OpenCode takes it some 15 ms."""
         self.heard = asyncio.Event()
         """It has asked for something: it goes on with the turn."""
         self.over = False
         """The turn has ended in the harness: nothing more goes upstream."""
 
-    async def recorded(self) -> None:
-        if self.record is not None:
+    async def recorded(self, *, tool: bool = False) -> None:
+        if self.news is not None and not tool:
+            self.news()  # its own hooks tell how its tools have ended, and none begins before the mirror has caught up
+        elif self.record is not None:
             await self.record()
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:

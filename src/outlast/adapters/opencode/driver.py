@@ -51,6 +51,7 @@ class Driver:
         self._agent = agent
         self._session = ready.session
         self._listened = asyncio.Event()
+        self._news = asyncio.Event()
         self._noted: dict[str, str] = {}
         """Steers that OpenCode was told in this attempt, by the id of their message."""
 
@@ -77,7 +78,8 @@ class Driver:
         agents = await client.agents()
         permissions.rules = rules_of(agents, self._said_to())
         await self._put_back(client, rules_of(agents, self._agent))
-        self._dialogue.record = mirror.take
+        self._dialogue.record, self._dialogue.news = mirror.take, self._news.set
+        tasks.start_soon(self._follow, mirror)
         self._dialogue.session = self._session
         tasks.start_soon(self._expect_a_request)
         tasks.start_soon(self._steer, client)
@@ -86,6 +88,13 @@ class Driver:
         await self._forget_late_steers(client)
         await mirror.take()
         return result_of(last)
+
+    async def _follow(self, mirror: Mirror) -> None:
+        """Mirror what OpenCode writes while its model is asked."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await mirror.take()
 
     # the process
 
