@@ -5,10 +5,10 @@ Implementations are found through entry points, so that third parties can add th
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from importlib.metadata import entry_points
 from typing import TypeAlias, cast
 
 from outlast.errors import BadInput, BadSettings
+from outlast.plugins import brought
 from outlast.settings import Settings, read_settings
 from outlast.waker import Waker
 from outlast.world import World
@@ -32,7 +32,7 @@ def open_world(url: str | None = None) -> AbstractAsyncContextManager[World]:
     """
     target = url or read_settings().world_url
     scheme, colon, _ = target.partition(":")
-    points = entry_points(group=GROUP)
+    points = brought(GROUP)
     if not colon or scheme not in points.names:
         # Of the address no more than its scheme is told: it may hold a password.
         said = f"The scheme {scheme!r} is not known" if colon else "The address has no scheme"
@@ -55,7 +55,7 @@ def make_waker(url: str, token: str = "") -> Waker:
         BadInput: no installed package knows the scheme, or the URL cannot be used.
     """
     scheme, colon, _ = url.partition("://")
-    points = entry_points(group=WAKERS)
+    points = brought(WAKERS)
     if not colon or scheme not in points.names:
         known = ", ".join(sorted(points.names))
         raise BadInput(detail=f"Nobody can be woken at such a URL. Its scheme must be one of {known}.")

@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -25,6 +24,7 @@ from outlast.engine.load import load_state
 from outlast.engine.places import is_ours, make_places, places_of
 from outlast.errors import AttemptLost, BlobUnknown, Fenced, PacksGone, WorkspaceError
 from outlast.fold import SessionState
+from outlast.plugins import brought
 from outlast.records import SessionOpened
 from outlast.workspace import Kind, OpenKind, Stay
 from outlast.world import World
@@ -47,7 +47,7 @@ def find_kind(kind: str) -> Kind | None:
     Raises:
         ExtraMissing: it needs a package that is not installed.
     """
-    points = entry_points(group=GROUP)
+    points = brought(GROUP)
     return cast("OpenKind", points[kind].load())() if kind in points.names else None
 
 
@@ -88,7 +88,7 @@ def find_store(reference: Mapping[str, Any], tenant: str) -> PackStore | None:
     url = str(reference.get("store", ""))
     if not url:
         return None
-    points = entry_points(group=STORES)
+    points = brought(STORES)
     scheme = urlsplit(url).scheme or "file"
     if scheme not in points.names:
         raise WorkspaceError(detail=NO_STORE.format(url=url, known=", ".join(sorted(points.names))))
@@ -159,7 +159,7 @@ class Ground:
         name = str(_reference(state).get("kind", ""))
         found = self.kinds.get(name) or find_kind(name)
         if found is None and name not in {"", "local"}:  # a directory is there without us
-            known = ", ".join(sorted({*self.kinds, *entry_points(group=GROUP).names}))
+            known = ", ".join(sorted({*self.kinds, *brought(GROUP).names}))
             raise WorkspaceError(detail=UNKNOWN.format(kind=name, known=known or "none"))
         return found
 

@@ -14,6 +14,7 @@ from outlast.cli.lazy import load_all
 from outlast.cli.machine import machine_id
 from outlast.cli.main import main
 from outlast.errors import BadInput, HarnessError, HarnessMissing, OutlastError, WorldUnavailable
+from outlast.plugins import brought
 
 HEAVY = {"mcp", "uvicorn", "starlette", "tree_sitter", "httpx", "rich", "outlast.worker", "outlast.gateway"}
 
@@ -173,3 +174,12 @@ def test_an_adapter_whose_packages_are_missing_is_not_offered_and_says_how_to_ge
     with pytest.raises(HarnessMissing, match=r"outlast\[leanparty\].*a_package_that_nobody_has"):
         built_in("leanparty")
     assert "leanparty" not in all_agents(())
+
+
+def test_what_packages_bring_is_read_once_and_anew_where_python_looks_elsewhere(third_parties: Path) -> None:
+    first = brought("outlast.adapters")
+    assert brought("outlast.adapters") is first
+    (third_parties / "more").mkdir()
+    sys.path.append(str(third_parties / "more"))
+    _distribution(third_parties / "more", "latecomer", "")
+    assert "latecomer" in brought("outlast.adapters").names

@@ -3,7 +3,7 @@
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ import click
 
 from outlast.adapter import Adapter, Agent
 from outlast.errors import BadInput, HarnessError, HarnessMissing, NotFound
+from outlast.plugins import brought
 
 GROUP: Final = "outlast.adapters"
 OF_CODE: Final[Mapping[str, tuple[str, str]]] = {
@@ -32,7 +33,7 @@ _OF_CODE: Final = (
 
 def built_in_names() -> list[str]:
     """The names of all built-in agents, installed or not."""
-    return sorted(entry_points(group=GROUP).names)
+    return sorted(brought(GROUP).names)
 
 
 def built_in(name: str) -> Agent:
@@ -43,7 +44,7 @@ def built_in(name: str) -> Agent:
         HarnessMissing: its packages are not installed.
         HarnessError: its adapter cannot be loaded.
     """
-    points = entry_points(group=GROUP)
+    points = brought(GROUP)
     if name not in points.names:
         if name in OF_CODE:
             module, how = OF_CODE[name]
@@ -113,7 +114,7 @@ def all_agents(references: Iterable[str]) -> Mapping[str, Agent]:
         BadInput: a named one cannot be loaded.
     """
     agents: dict[str, Agent] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(brought(GROUP), key=lambda point: point.name):
         try:
             agent = _agent(point)
             agent.adapter.check()  # one that is offered and cannot run would take sessions from workers that can

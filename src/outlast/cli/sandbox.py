@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Final, cast
 
 import click
@@ -10,6 +10,7 @@ import click
 from outlast.cli.options import Setup, examples, perform, shared
 from outlast.cli.text import age, plain
 from outlast.errors import BadInput, NotFound, OutlastError
+from outlast.plugins import brought
 from outlast.sandbox import Found, OpenProvider, SandboxProvider
 
 GROUP: Final = "outlast.sandboxes"
@@ -120,7 +121,7 @@ async def _boxes(
 
 
 def _points(only: str | None) -> Sequence[EntryPoint]:
-    points = entry_points(group=GROUP)
+    points = brought(GROUP)
     if only is None:
         return sorted(points, key=lambda point: point.name)
     if only not in points.names:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final, Protocol, cast, runtime_checkable
@@ -11,6 +10,7 @@ from anyio import to_thread
 
 from outlast.errors import SandboxUnsupported
 from outlast.groups import task_group
+from outlast.plugins import brought
 from outlast.sandbox import Box, OpenProvider, SandboxProvider, Spec
 from outlast.workspace import Stay
 from outlast.workspaces.boxed.description import CWD, Sandboxed, read_sandbox
@@ -78,7 +78,7 @@ def find_provider(name: str, data: Path) -> SandboxProvider:
         SandboxUnsupported: nothing that is installed brings it.
         ExtraMissing: it needs a package that is not installed.
     """
-    points = entry_points(group=PROVIDERS)
+    points = brought(PROVIDERS)
     if name not in points.names:
         known = ", ".join(sorted(points.names)) or "none"
         raise SandboxUnsupported(
