@@ -4,8 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -23,7 +23,7 @@ from outlast.opening import open_world
 from outlast.records import AnyRecord, CallIntent, TurnSettled
 from outlast.records.events import Event
 from outlast.session import Outcome, Session, Turn
-from outlast.settings import read_settings
+from outlast.testing.adapter_contract.environment import environment, of_a_user
 from outlast.testing.adapter_contract.orders import HELLO_S, Orders, orders_argv
 from outlast.testing.adapter_contract.promises import (
     Counted,
@@ -33,7 +33,7 @@ from outlast.testing.adapter_contract.promises import (
     left_behind,
     processes_of,
 )
-from outlast.testing.adapter_contract.shop import EFFECTS, TOOLS, Effects
+from outlast.testing.adapter_contract.shop import TOOLS, Effects
 from outlast.testing.adapter_contract.subject import Subject
 from outlast.testing.faults import Spot
 from outlast.testing.models import RequestRecord, Script, ScriptedModels, Step
@@ -369,7 +369,7 @@ async def staged(
     for name in ("user", "effects", "shop"):
         (directory / name).mkdir(exist_ok=True)
     subject.furnish(directory / "shop")
-    with _environment(_of_a_user(subject, directory)):
+    with environment(of_a_user(subject, directory)):
         async with ScriptedModels.serve(told) as models, open_world(url) as world:
             agent = subject.agent(TOOLS, upstream=models.base_url)
             if retries is not None:
@@ -379,33 +379,3 @@ async def staged(
                 yield stage
             finally:
                 stage.leave()
-
-
-def _of_a_user(subject: Subject, directory: Path) -> dict[str, str | None]:
-    return {
-        EFFECTS: str(directory / "effects"),
-        # A harness starts a login shell, and that of whoever runs the cases may do anything, slowly.
-        "HOME": str(directory / "user"),
-        # Installed programs stay where they are.
-        "OUTLAST_HARNESS_DIR": str(read_settings().harnesses),
-        **dict.fromkeys(subject.unset),
-    }
-
-
-@contextmanager
-def _environment(changes: Mapping[str, str | None]) -> Generator[None]:
-    """Change the environment of this process and of those that it starts; None takes a variable away."""
-    before = {name: os.environ.get(name) for name in changes}
-    _set(changes)
-    try:
-        yield
-    finally:
-        _set(before)
-
-
-def _set(variables: Mapping[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
