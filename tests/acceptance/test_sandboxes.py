@@ -12,11 +12,12 @@ from outlast.testing.adapter_contract.stage import prompt, says, seen
 from outlast.testing.models import Step
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.sandbox import sandbox
-from tests.harnesses import claude_code, codex, pi
+from tests.harnesses import claude_code, codex, opencode, pi
 
 SUBJECTS: Mapping[str, Subject] = {
     "claude-code": claude_code.SUBJECT,
     "codex": codex.SUBJECT,
+    "opencode": opencode.SUBJECT,
     "pi": pi.SUBJECT,
 }
 TEXT = "def say():\n    return 7\n"

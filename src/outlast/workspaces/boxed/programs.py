@@ -1,8 +1,9 @@
 """Harness programs in a box (`outlast.adapter.Processes`): jobs that are tied to the attempt, with their streams."""
 
 import os
+import re
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from signal import SIGKILL
@@ -15,9 +16,11 @@ from outlast.groups import task_group
 from outlast.ids import new_id
 from outlast.sandbox import Box, Job, JobAsk
 from outlast.workspaces.boxed.ground import Ground
+from outlast.workspaces.boxed.ports import expose
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 _TAIL: Final = 8192
+_LISTENS: Final = re.compile(rb"^[^{]*\blistening on http://(?:127\.0\.0\.1|localhost):(\d{1,5})/?\s*$")
 _ENDING_S: Final = 20.0
 KEPT: Final = frozenset({"LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR"})
 """Variables of the worker that go in as they are. Others go in where they say something else than there."""
@@ -54,8 +57,8 @@ class BoxPrograms:
             job = await self._box.begin(ask)
         except BoxError as error:
             raise HarnessError(harness=argv[0], reason=str(error)) from error
-        process = BoxProcess(job, argv[0])
         async with task_group() as tasks:
+            process = BoxProcess(job, argv[0], lambda port: expose(self._box, port, tasks))
             tasks.start_soon(process.drain_errors)
             try:
                 yield process
@@ -79,8 +82,9 @@ def inside(env: Mapping[str, str], worker: Mapping[str, str], path: str) -> dict
 class BoxProcess:
     """See `outlast.adapter.Process`."""
 
-    def __init__(self, job: Job, name: str) -> None:
+    def __init__(self, job: Job, name: str, expose: Callable[[int], Awaitable[int]]) -> None:
         self._job = job
+        self._expose = expose
         self._name = name
         self._tail: deque[bytes] = deque()
         self._drained = anyio.Event()
@@ -110,11 +114,19 @@ class BoxProcess:
                 end = held.rfind(b"\n", start)
                 whole, held = bytes(held[:end]), held[end + 1 :]
                 for line in whole.split(b"\n"):
-                    yield line
+                    yield await self._reached(line)
         except BoxError as error:
             raise HarnessError(harness=self._name, reason=str(error)) from error
         if held:
             yield bytes(held)
+
+    async def _reached(self, line: bytes) -> bytes:
+        """The line; where it says at which port of its loopback the program listens, with the one that leads there."""
+        said = _LISTENS.search(line)
+        if said is None:
+            return line
+        port = await self._expose(int(said[1]))
+        return line[: said.start(1)] + str(port).encode() + line[said.end(1) :]
 
     async def wait(self) -> int:
         try:
