@@ -109,6 +109,7 @@ class ForkDesk(ScheduleDesk):
         Raises:
             CommitUnknown, TurnUnknown: there is no such commit or turn.
             SessionExists: the id is another session's.
+        BadInput: the workspace keeps its files in another store than this session.
             BadSessionId, SessionErased, WorldUnavailable
         """
         if before_turn is not None:
@@ -136,6 +137,8 @@ async def make_fork(world: World, source: str, wanted: Wanted, clock: Clock) -> 
     snapshot_seq = head.snapshot_seq if head.snapshot_seq <= at else 0
     state = await load_state(world, source, snapshot_seq, at)
     place = wanted.workspace
+    if place is not None:
+        _check_store(state, place)
     forked = Forked(
         session=wanted.session,
         source=source,
@@ -151,6 +154,22 @@ async def make_fork(world: World, source: str, wanted: Wanted, clock: Clock) -> 
         await world.fork(source, wanted.session, first, placement=placement, labels=wanted.labels)
     except SessionExists:
         await _check_same(world, source, wanted)
+
+
+def _check_store(state: SessionState, place: Workspace) -> None:
+    """Return if the files that the past has kept can be read where the fork is to work.
+
+    Raises:
+        BadInput: they are kept elsewhere than the fork's would be.
+    """
+    said = {} if state.opened is None else state.opened.workspace
+    there, here = str(said.get("store", "")), str(place.reference().get("store", ""))
+    if state.tree.root and there != here:
+        kept = f"are kept in {there}" if there else "are kept in the World"
+        raise BadInput(
+            detail=f"The files of {state.session} {kept}, those of its fork would be in {here or 'the World'}. "
+            "Name a workspace with the same store."
+        )
 
 
 async def _check_same(world: World, source: str, wanted: Wanted) -> None:
