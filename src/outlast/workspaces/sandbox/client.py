@@ -150,9 +150,8 @@ class HeldBox:
         after, more = "", True
         while more:
             answer = await self._line.ask("list", path=path, after=after)
-            for item in items(answer, "entries", self._line.name):
-                name, *rest = cast("list[Any]", item)
-                found.append(_entry(f"{path.rstrip('/')}/{name}", rest, self._line.name))
+            said = items(answer, "entries", self._line.name)
+            found += [_named(path, item, self._line.name) for item in said]
             more = bool(answer.get("more"))
             came = text(answer, "last", self._line.name)
             if more and came <= after:
@@ -217,14 +216,13 @@ async def _serve_ways(line: Line, sockets: Mapping[int, Path]) -> None:
         while True:
             try:
                 answer = await line.ask("accept", wait_s=WAIT_S)
+                if "carry" in answer:
+                    path = sockets[number(answer, "port", line.name)]
+                    tasks.start_soon(_carry, line, number(answer, "carry", line.name), path)
             except (BoxGone, Fenced):
                 return
-            except BoxError:
-                await anyio.sleep(1)
-                continue
-            path = sockets.get(cast("int", answer.get("port")))
-            if path is not None:
-                tasks.start_soon(_carry, line, number(answer, "carry", line.name), path)
+            except (BoxError, KeyError):
+                await anyio.sleep(1)  # it does not work now, or what it says is no answer
 
 
 async def _carry(line: Line, connection: int, path: Path) -> None:
@@ -244,6 +242,14 @@ async def _pump(source: ByteReceiveStream, target: ByteSendStream | ByteStream) 
     except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             await cast("ByteStream", target).send_eof()
+
+
+def _named(path: str, said: Any, box: str) -> Entry:
+    match said:
+        case [str(name), *rest] if name and "/" not in name and name not in {".", ".."}:
+            return _entry(f"{path.rstrip('/')}/{name}", rest, box)
+        case _:
+            raise BoxError(box=box, reason=f"its supervisor says nothing sound of what is in {path}.")
 
 
 def _entry(path: str, said: Sequence[Any], box: str) -> Entry:
