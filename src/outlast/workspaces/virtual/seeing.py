@@ -53,6 +53,8 @@ class Sight:
         """Of the links that were seen."""
         self._census: Census | None = None
         """As all was when that was seen; None: what was seen cannot be counted."""
+        self._around: Mapping[str, tuple[float, float]] | None = None
+        """What is outside of the workspace, if that was looked at since the workspace was."""
         self._begun = frozenset(self._outside())
 
     def look(self) -> dict[str, Look]:
@@ -106,7 +108,8 @@ class Sight:
 
     def outside(self) -> int:
         """How many files there are outside of the workspace that the shell did not begin with."""
-        return sum(not path.endswith("/") for path in self._outside() if path not in self._begun)
+        self._around = self._outside()
+        return sum(not path.endswith("/") for path in self._around if path not in self._begun)
 
     def _counted(self, before: Census, now: Census) -> dict[str, Look] | None:
         """What was seen, as it is now; None if it must be walked."""
@@ -153,7 +156,10 @@ class Sight:
 
     def _count(self) -> Census | None:
         numbers = _NUMBERS.search(self._bash.execute_sync("command df").stdout)
-        return numbers and Census((int(numbers[1]), int(numbers[2])), self._outside())
+        around, self._around = self._around, None
+        if numbers is None:
+            return None
+        return Census((int(numbers[1]), int(numbers[2])), self._outside() if around is None else around)
 
     def _outside(self) -> dict[str, tuple[float, float]]:
         """All files, and directories with a `/` behind, that are neither in the workspace nor programs."""
