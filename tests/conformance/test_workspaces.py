@@ -1,118 +1,95 @@
 """Every kind of workspace that ships, held to every case of the contract of sites."""
 
-from collections.abc import AsyncGenerator, Mapping
+import itertools
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from anyio import to_thread
 
 from outlast.drive import Packs
 from outlast.testing.workspace_contract import CASES, Case, Ground, GroundFactory, Stand, Trait, lacking
-from outlast.workspace import Site
+from outlast.workspace import Kind, Site, Workspace
+from outlast.workspaces.boxed.description import sandbox
 from outlast.workspaces.boxed.kind import SandboxKind
 from outlast.workspaces.local import local
 from outlast.workspaces.local.kind import LocalKind
-from outlast.workspaces.sandbox import sandbox
 from outlast.workspaces.virtual import VirtualKind, virtual
 from tests.stays import stay_at, supervised
 
 pytestmark = pytest.mark.crash
 
-
-class _Virtual:
-    traits: frozenset[Trait] = frozenset({"rolls-back", "remembers", "isolates", "settles"})
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    @asynccontextmanager
-    async def open(
-        self, *, fence: int, root: str, aside: Mapping[str, Any], packs: Packs
-    ) -> AsyncGenerator[Site]:
-        async with supervised(self._directory) as processes:
-            stay = stay_at(self._directory, processes, fence=fence, root=root, aside=aside, packs=packs)
-            async with VirtualKind().open(virtual().reference(), stay) as site:
-                yield site
-
-
-class _Sandbox:
-    traits: frozenset[Trait] = frozenset({"isolates", "programs", "settles"})
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    @asynccontextmanager
-    async def open(
-        self, *, fence: int, root: str, aside: Mapping[str, Any], packs: Packs
-    ) -> AsyncGenerator[Site]:
-        async with supervised(self._directory) as processes:
-            stay = stay_at(self._directory, processes, fence=fence, root=root, aside=aside, packs=packs)
-            async with SandboxKind().open(sandbox(idle_s=0).reference(), stay) as site:
-                yield site
-
-
-UNLIKE = {
-    "a_site_knows_the_commands_that_were_begun_in_it": "a directory tells nobody what another attempt began there",
-    "an_older_fence_changes_nothing_that_a_newer_one_shows": "nothing stands between a directory and its users",
+TRAITS: Final[dict[str, frozenset[Trait]]] = {
+    "virtual": frozenset({"rolls-back", "remembers", "isolates", "settles", "fences"}),
+    "local": frozenset({"programs"}),
+    "sandbox": frozenset({"isolates", "settles", "programs", "fences"}),
 }
-"""Cases that do not hold of a user's own directory, and why."""
+"""What is claimed of each; a case that needs more is skipped, and says what is lacking."""
 
 
-class _Local:
-    traits: frozenset[Trait] = frozenset({"programs"})
-
-    def __init__(self, directory: Path) -> None:
+class _Ground:
+    def __init__(self, directory: Path, traits: frozenset[Trait], workspace: Workspace, kind: Kind) -> None:
+        self.traits = traits
         self._directory = directory
+        self._reference = workspace.reference()
+        self._kind = kind
 
     @asynccontextmanager
     async def open(
         self, *, fence: int, root: str, aside: Mapping[str, Any], packs: Packs
     ) -> AsyncGenerator[Site]:
-        work = self._directory / "work"
-        await to_thread.run_sync(partial(work.mkdir, exist_ok=True))
         async with supervised(self._directory) as processes:
             stay = stay_at(self._directory, processes, fence=fence, root=root, aside=aside, packs=packs)
-            async with LocalKind().open(local(work).reference(), stay) as site:
+            async with self._kind.open(self._reference, stay) as site:
                 yield site
 
+    async def forget(self) -> None:
+        await self._kind.forget(self._reference, "session-abcdefghijklmnop", self._directory)
 
-@pytest.fixture
-def grounds(tmp_path: Path) -> GroundFactory:
+
+def _virtual(directory: Path) -> _Ground:
+    return _Ground(directory, TRAITS["virtual"], virtual(), VirtualKind())
+
+
+def _local(directory: Path) -> _Ground:
+    (directory / "checkout").mkdir()
+    return _Ground(directory, TRAITS["local"], local(directory / "checkout"), LocalKind())
+
+
+def _sandbox(directory: Path) -> _Ground:
+    return _Ground(directory, TRAITS["sandbox"], sandbox(), SandboxKind())
+
+
+MAKERS: Final[dict[str, Callable[[Path], _Ground]]] = {
+    "virtual": _virtual,
+    "local": _local,
+    "sandbox": _sandbox,
+}
+
+
+def factory_of(kind: str, directory: Path) -> GroundFactory:
+    """Grounds of a kind, each on a machine of its own as far as a directory is one."""
+    numbers = itertools.count(1)
+
     @asynccontextmanager
     async def make() -> AsyncGenerator[Ground]:
-        yield _Virtual(tmp_path)
+        there = directory / f"machine-{next(numbers)}"
+        there.mkdir()
+        ground = MAKERS[kind](there)
+        try:
+            yield ground
+        finally:
+            await ground.forget()
 
     return make
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-async def test_virtual(case: Case, grounds: GroundFactory) -> None:
-    async with grounds() as ground:
+@pytest.mark.parametrize("kind", MAKERS)
+async def test_the_sites_of_a_workspace_keep_the_promise(kind: str, case: Case, tmp_path: Path) -> None:
+    factory = factory_of(kind, tmp_path)
+    async with factory() as ground:
         if lacks := lacking(case, ground):
-            assert lacks == "programs", lacks
-            pytest.skip(f"a virtual workspace does not claim {lacks}")
-        await case.run(Stand(ground, grounds))
-
-
-@pytest.mark.parametrize("kind", [_Sandbox, _Local], ids=["sandbox", "local"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-async def test_on_a_machine(
-    case: Case, kind: type[_Sandbox | _Local], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-
-    @asynccontextmanager
-    async def make() -> AsyncGenerator[Ground]:
-        # Short, for the paths of sockets; and what is called as the tests are is seen inside, as HOME.
-        with TemporaryDirectory(prefix="at-") as directory:
-            yield kind(Path(directory))
-
-    if kind is _Local and case.name in UNLIKE:
-        pytest.skip(UNLIKE[case.name])
-    async with make() as ground:
-        if lacks := lacking(case, ground):
-            pytest.skip(f"such a workspace does not claim {lacks}")
-        await case.run(Stand(ground, make))
+            pytest.skip(f"{kind} does not claim: {lacks}")
+        await case.run(Stand(ground, factory))

@@ -16,10 +16,11 @@ from outlast.workspace import Command, Ran, Site
 
 CASE_LIMIT_S: Final = 60.0
 
-Trait: TypeAlias = Literal["rolls-back", "remembers", "isolates", "programs", "settles"]
+Trait: TypeAlias = Literal["rolls-back", "remembers", "isolates", "programs", "settles", "fences"]
 """In what kinds of sites differ: a command that was cut short leaves the files as they were before it; the shell's
 directory, variables and functions last from one command to the next, and are captured with the files; commands reach
-nothing of the host; harness programs run in it; a site opened with a root shows that and nothing else."""
+nothing of the host; harness programs run in it; a site opened with a root shows that and nothing else; an older fence
+cannot change what a newer one shows."""
 
 
 class Ground(Protocol):

@@ -93,7 +93,7 @@ async def a_site_knows_the_commands_that_were_begun_in_it(stand: Stand) -> None:
     async with stand.site() as site:
         await stand.run(site, "false", job="one")
         assert await site.knows("one") is True
-        assert await site.knows("other") is False
+        assert not await site.knows("other")
 
 
 @promise()
