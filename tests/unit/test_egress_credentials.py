@@ -1,5 +1,6 @@
 """Credentials are added outside of the sandbox, to what they are for and nothing else, and nothing of them comes in."""
 
+import asyncio
 import base64
 import logging
 import ssl
@@ -109,6 +110,8 @@ async def test_what_the_sandbox_brings_of_its_own_is_taken_off(tmp_path: Path) -
         "Cookie: mine=1",
         "PRIVATE-TOKEN: mine",
         "Proxy-Authorization: mine",
+        "X-HTTP-Method-Override: mine",
+        "X-Original-URL: /mine",
         "X: 1",
     )
     _, told, _ = await answered(
@@ -220,9 +223,12 @@ async def test_a_credential_for_https_is_not_given_away_in_the_clear() -> None:
         rules = network([near(there.port)], [keyed(there.port)])
         async with stage(rules) as on:
             where = f"forge.test:{there.port}"
-            said = f"GET http://{where}/ HTTP/1.1\r\nHost: {where}\r\nConnection: close\r\n\r\n"
-            assert b" 200 OK" in await on.ask(said)
+            own = "Authorization: Basic mine\r\nConnection: close"
+            assert b" 200 OK" in await on.ask(
+                f"GET http://{where}/ HTTP/1.1\r\nHost: {where}\r\n{own}\r\n\r\n"
+            )
     assert SECRET.encode() not in there.all
+    assert b"mine" not in there.all
 
 
 async def test_a_forge_without_tls_is_given_its_credential_and_not_hidden_in_a_tunnel() -> None:
@@ -478,3 +484,27 @@ async def test_a_client_that_does_not_trust_the_sandboxs_authority_is_told_of(tm
         (event,) = on.told
     assert isinstance(event, TurnedAway)
     assert "does not trust" in event.why
+
+
+async def test_a_credential_may_be_for_an_address(tmp_path: Path) -> None:
+    async with host(answering(ok(b"let in")), name="127.0.0.1", folder=tmp_path) as there:
+        rules = network(credentials=[Credential(f"https://127.0.0.1:{there.port}", TOKEN)])
+        async with stage(rules, there) as on, on.inside(f"127.0.0.1:{there.port}") as line:
+            await line.say(asked(where=f"127.0.0.1:{there.port}"))
+            assert (await line.all()).endswith(b"let in")
+    assert SECRET.encode() in there.all
+
+
+async def test_whoever_listens_and_fails_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError(SECRET)
+
+    async with open_egress(Network(), WHO, tmp_path / "way", outside=Outside(told=fail)) as egress:
+        reader, writer = await asyncio.open_unix_connection(egress.ways[0].socket)
+        writer.write(b"CONNECT evil.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 403 " in await reader.read()
+        writer.close()
+    assert "RuntimeError" in caplog.text
+    assert SECRET not in caplog.text

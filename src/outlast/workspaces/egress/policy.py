@@ -8,6 +8,27 @@ from outlast.workspaces.egress.hosts import Address, Land, address_of, fits, lan
 from outlast.workspaces.egress.paths import below, normal
 from outlast.workspaces.egress.rules import Allow, Credential, Network
 
+_WHO: Final = (
+    "authorization",
+    "cookie",
+    "cookie2",
+    "deploy-token",
+    "job-token",
+    "private-token",
+    "x-api-key",
+    "x-auth-token",
+)
+_OTHERWISE: Final = (
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-original-url",
+    "x-original-uri",
+    "x-rewrite-url",
+    "x-forwarded-uri",
+    "x-forwarded-prefix",
+)
+"""By these some hosts take a request for another than its first line says, which is what was judged."""
 WAY_IN: Final = "Its owner lists what it reaches: sandbox(allow=[…])"
 
 
@@ -93,12 +114,10 @@ class Policy:
             )
         return Grant(scheme, host, port, _lands(host, [*meant, *allowed]))
 
-    def headers_of(self, scheme: str, host: str, port: int) -> frozenset[str]:
-        """Headers by which requests to a host show who they are from; empty where no credential is for it."""
-        meant = self._meant(scheme, host, port)
-        if not meant:
-            return frozenset()
-        return frozenset({"authorization", "cookie", "cookie2", *(each.header_name for each in meant)})
+    def taken_off(self, host: str) -> frozenset[str]:
+        """Headers that requests to a host must not bring: empty where no credential is for it, by whatever port."""
+        meant = [each.header_name for each in self._credentials if fits(each.host, host)]
+        return frozenset({*_WHO, *_OTHERWISE, *meant}) if meant else frozenset()
 
     def _meant(self, scheme: str, host: str, port: int) -> list[Credential]:
         return [

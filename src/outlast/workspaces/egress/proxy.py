@@ -117,7 +117,7 @@ class Proxy:
             await talk.keep(key, host)
 
     def _headers(self, asked: h11.Request, grant: Grant, proof: Proof | None) -> list[Header]:
-        own = {name.encode() for name in self._means.policy.headers_of(grant.scheme, grant.host, grant.port)}
+        own = {name.encode() for name in self._means.policy.taken_off(grant.host)}
         headers = [each for each in passing(asked.headers) if each[0] != b"host" and each[0] not in own]
         if proof is not None:
             # The answer is looked through, for which it must come as it is.

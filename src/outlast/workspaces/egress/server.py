@@ -16,7 +16,7 @@ from outlast.sandbox import Mount, Way
 from outlast.trust import trusted
 from outlast.workspaces.egress.authority import open_authority, roots
 from outlast.workspaces.egress.dial import Dialer, Resolve, SystemResolver
-from outlast.workspaces.egress.events import Event, Told, Who, write_down
+from outlast.workspaces.egress.events import Event, Told, Who, log, write_down
 from outlast.workspaces.egress.forward import Forward
 from outlast.workspaces.egress.inside import BUNDLE, PROXY_PORT, PUBLIC, variables
 from outlast.workspaces.egress.limits import Limits
@@ -124,8 +124,11 @@ def _means(network: Network, who: Who, directory: Path, outside: Outside) -> Mea
 def _telling(told: Told | None) -> Told:
     def tell(event: Event) -> None:
         write_down(event)
-        if told is not None:
-            told(event)
+        try:
+            if told is not None:
+                told(event)
+        except Exception:  # noqa: BLE001 - what listens must not change what is let out
+            log.exception("what is told of the way out has failed")
 
     return tell
 
