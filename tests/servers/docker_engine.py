@@ -89,6 +89,8 @@ class Daemon:
     )
     refuse: tuple[str, int, str] = ("", 0, "")
     """(a part of a path, the status, the message) of what is refused."""
+    binds: list[tuple[Path, str, bool]] = field(default_factory=list[tuple[Path, str, bool]])
+    """What every image has beside this machine's programs."""
     count: int = 0
 
     @property
@@ -209,6 +211,7 @@ class Daemon:
         config, host = held.config, held.config["HostConfig"]
         bound = [mount for mount in host.get("Mounts", ()) if mount["Type"] == "bind"]
         binds = [
+            *self.binds,
             *((path, target, True) for target, path in held.volumes.items()),
             *((Path(one["Source"]), one["Target"], not one.get("ReadOnly", False)) for one in bound),
         ]

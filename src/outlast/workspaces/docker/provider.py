@@ -96,6 +96,14 @@ class Docker:
         return _ABILITIES | _BINDS if self._binds else _ABILITIES
 
     @property
+    def owner(self) -> tuple[int, int] | None:
+        """To whom what a box may write must belong; None: to the worker's own user."""
+        if self._user:
+            uid, _, gid = self._user.partition(":")
+            return int(uid), int(gid or uid)
+        return (USER, USER) if os.geteuid() == 0 else None
+
+    @property
     def _binds(self) -> bool:
         """A daemon behind a unix socket sees our files, but where it has a machine of its own."""
         try:
@@ -253,15 +261,20 @@ class Docker:
         await _put(engine, ident, STATE, yours)
         # A container that removes itself takes its log with it: what it says is heard from its first word.
         words = await engine.hijack(f"/containers/{ident}/attach?stream=1&stdout=1&stderr=1", None)
-        begun = await engine.ask("POST", f"/containers/{ident}/start")
-        if begun.status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
-            if isinstance(words, Hijacked):
-                await words.aclose()
-            raise _not_started(container_name(spec.name), begun)
-        for target in volumes_of(spec):
-            if target != STATE:
-                await _put(engine, ident, target, yours)
-        return words if isinstance(words, Hijacked) else None
+        heard = words if isinstance(words, Hijacked) else None
+        try:
+            await _begin(engine, spec, ident)
+            for target in volumes_of(spec):
+                if target != STATE:
+                    await _put(engine, ident, target, yours)
+        except BaseException as error:
+            if heard is not None:
+                said = await _last_of(heard) if isinstance(error, BoxGone) else ""
+                await heard.aclose()
+                if said:
+                    raise _still_born(spec, said) from error
+            raise
+        return heard
 
     def _image_of(self, spec: Spec) -> str:
         return spec.image or self._image
@@ -271,8 +284,7 @@ class Docker:
 
     def _user_of(self, spec: Spec) -> tuple[int, int]:
         if self._user:
-            uid, _, gid = self._user.partition(":")
-            return int(uid), int(gid or uid)
+            return self.owner or (USER, USER)
         found = [mount.source.stat() for mount in spec.mounts if mount.writable]
         return next(((one.st_uid, one.st_gid) for one in found if one.st_uid != 0), (USER, USER))
 
@@ -319,8 +331,16 @@ def _still_born(spec: Spec, said: str) -> BoxError:
     return BoxError(box=spec.name, reason=f"it ended as soon as it was started: {said} {way}")
 
 
+async def _begin(engine: Engine, spec: Spec, ident: str) -> None:
+    begun = await engine.ask("POST", f"/containers/{ident}/start")
+    if begun.status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
+        raise _not_started(container_name(spec.name), begun)
+
+
 async def _put(engine: Engine, ident: str, target: str, archive: bytes) -> None:
     done = await engine.ask("PUT", f"/containers/{ident}/archive", params={"path": target}, tar=archive)
+    if done.status in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+        raise BoxGone(box=ident[:12], reason=done.why)
     if done.status != HTTPStatus.OK:
         raise BoxError(box=ident[:12], reason=f"its volume {target} cannot be written: {done.why}")
 

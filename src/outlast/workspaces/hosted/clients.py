@@ -5,6 +5,7 @@ they take a size is `limits`. None binds directories of the worker's machine.
 """
 
 import importlib
+import importlib.util
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class Hosting:
     module: str
     client: str
     options: str
+    sdk: str
+    """What it drives, as a module; empty: nothing."""
     install: str
     asked: Callable[[Spec], Options]
     abilities: frozenset[Ability]
@@ -87,11 +90,12 @@ def _lives_s(spec: Spec) -> int:
     return math.ceil(max(_LEAST_S, spec.idle_s + _LEAST_S))
 
 
-def _hosted(name: str, stem: str, asked: Callable[[Spec], Options], *abilities: Ability) -> Hosting:
+def _hosted(name: str, stem: str, sdk: str, asked: Callable[[Spec], Options], *abilities: Ability) -> Hosting:
     return Hosting(
         f"agents.extensions.sandbox.{name}",
         f"{stem}SandboxClient",
         f"{stem}SandboxClientOptions",
+        sdk,
         f"pip install 'outlast[openai-agents]' 'openai-agents[{name}]'",
         asked,
         frozenset({"outlives", "isolates", *abilities}),
@@ -99,18 +103,19 @@ def _hosted(name: str, stem: str, asked: Callable[[Spec], Options], *abilities: 
 
 
 HOSTINGS: Final[Mapping[str, Hosting]] = {
-    "blaxel": _hosted("blaxel", "Blaxel", _blaxel),
-    "cloudflare": _hosted("cloudflare", "Cloudflare", _plain),
-    "daytona": _hosted("daytona", "Daytona", _daytona, "limits"),
-    "e2b": _hosted("e2b", "E2B", _e2b, "network"),
-    "modal": _hosted("modal", "Modal", _modal, "limits"),
-    "runloop": _hosted("runloop", "Runloop", _runloop),
-    "vercel": _hosted("vercel", "Vercel", _vercel, "network"),
+    "blaxel": _hosted("blaxel", "Blaxel", "blaxel", _blaxel),
+    "cloudflare": _hosted("cloudflare", "Cloudflare", "aiohttp", _plain),
+    "daytona": _hosted("daytona", "Daytona", "daytona", _daytona, "limits"),
+    "e2b": _hosted("e2b", "E2B", "e2b", _e2b, "network"),
+    "modal": _hosted("modal", "Modal", "modal", _modal, "limits"),
+    "runloop": _hosted("runloop", "Runloop", "runloop_api_client", _runloop),
+    "vercel": _hosted("vercel", "Vercel", "vercel", _vercel, "network"),
     # Programs of this machine, with whatever this user may do: of use in tests, and where something else isolates.
     "unix_local": Hosting(
         "agents.sandbox.sandboxes.unix_local",
         "UnixLocalSandboxClient",
         "UnixLocalSandboxClientOptions",
+        "",
         "pip install 'outlast[openai-agents]'",
         _plain,
         frozenset({"outlives"}),
@@ -137,7 +142,10 @@ def imported(hosting: Hosting) -> Any:
     Raises:
         ExtraMissing: it, or the SDK that it drives, is not installed.
     """
+    missing = ExtraMissing(what=f"The sandbox client {hosting.module}", install=hosting.install)
+    if hosting.sdk and importlib.util.find_spec(hosting.sdk) is None:
+        raise missing
     try:
         return importlib.import_module(hosting.module)
     except ImportError:
-        raise ExtraMissing(what=f"The sandbox client {hosting.module}", install=hosting.install) from None
+        raise missing from None

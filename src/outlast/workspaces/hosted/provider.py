@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import ByteStream
 
 from outlast.clock import Clock, SystemClock
-from outlast.errors import BoxError, BoxGone, ExtraMissing, OutlastError
+from outlast.errors import BadInput, BoxError, BoxGone, ExtraMissing, OutlastError
 from outlast.ids import new_id
 from outlast.sandbox import Ability, Box, Found, Ref, Spec
 from outlast.workspaces.carried import PYTHON, boot_argv
@@ -48,7 +48,6 @@ class Hosted:
 
     Raises:
         BadInput: there is no such hosting.
-        ExtraMissing: its package is not installed.
     """
 
     def __init__(
@@ -63,7 +62,6 @@ class Hosted:
         self._hosting = hosting_of(name)
         self._name = name
         self._options = dict(options or {})
-        self._module = imported(self._hosting)
         self._client = client
         self._clock = clock or SystemClock()
         self._cards = Cards(data / "hosted" / name, self._clock)
@@ -77,7 +75,13 @@ class Hosted:
     def abilities(self) -> frozenset[Ability]:
         return self._hosting.abilities
 
+    @cached_property
+    def _module(self) -> Any:
+        """The client's; it takes seconds to import."""
+        return imported(self._hosting)
+
     async def check(self) -> Sequence[str]:
+        _ = self._module
         warnings = [
             f"{self._name} lists no sandboxes through openai-agents: those made on other machines show in its console."
         ]
@@ -185,7 +189,13 @@ class Hosted:
 
     async def _create(self, spec: Spec) -> Ref:
         sandboxes = _library()
-        made = getattr(self._module, self._hosting.options)(**{**self._hosting.asked(spec), **self._options})
+        asked = {**self._hosting.asked(spec), **self._options}
+        try:
+            made = getattr(self._module, self._hosting.options)(**asked)
+        except (TypeError, ValueError) as wrong:
+            raise BadInput(
+                detail=f"The options of {self._name} are not right: {wrong}. Give them to Hosted(options=…)."
+            ) from wrong
         try:
             with anyio.fail_after(_CREATE_S):
                 session = await self._its_client().create(
