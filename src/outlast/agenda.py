@@ -87,6 +87,9 @@ def _forked(state: SessionState, record: Forked) -> str:
     state.opened = msgspec.structs.replace(
         opened, folder=record.folder, home="", workspace=workspace, cwd=cwd, parent=None
     )
+    if state.turn is not None:  # what a person was told, and has allowed, was about the source
+        state.turn.noticed, state.turn.allowed = [], []
+        state.turn.allowed_for_turn, state.turn.allowed_before = [], []
     return ""
 
 

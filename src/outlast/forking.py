@@ -12,7 +12,8 @@ unusual. Invariants:
 * **A fork does nothing that nobody told it to.** Prompts that waited and schedules would come twice, once in each: they
   are the source's alone, as are what it owes to others: notices, reports to a parent, recalls of children. Signals
   that were kept are facts that the past has heard, begin nothing by themselves and stay.
-* Whatever a turn was parked for is over: a person who forks it wants it to go on. Its budgets are not whole again.
+* Whatever a turn was parked for is over: a person who forks it wants it to go on. Its budgets are not whole again, and
+  what a person has allowed in it was allowed to the source.
 * Places are nobody else's: a fork has a folder and a HOME of its own, where the harness's files are rebuilt from the
   log. There the harness knows it under the name that the past is written in (`SessionOpened.session`).
 """

@@ -34,7 +34,15 @@ def test_a_fork_at_any_commit_folds_to_what_was_written(log: list[Commit], data:
     header = past[-1].header
     assert header.turn_open == (state.turn is not None)
     assert not header.parked
-    assert state.turn is None or state.turn.parked is None
+    if state.turn is not None:
+        told = (
+            state.turn.noticed,
+            state.turn.allowed,
+            state.turn.allowed_for_turn,
+            state.turn.allowed_before,
+        )
+        assert told == ([], [], [], [])
+        assert state.turn.parked is None
     before = fold("s", log[:at])
     assert (state.signals, state.documents, state.usage) == (before.signals, before.documents, before.usage)
     assert (state.next_call, state.next_turn) == (before.next_call, before.next_turn)
