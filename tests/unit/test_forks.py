@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from outlast.adapter import Agent
 from outlast.adapters.python import IO, Loop
 from outlast.clock import ManualClock
+from outlast.engine.spacing import RECORD_WEIGHT, Spacing
 from outlast.errors import (
     BadInput,
     BadSessionId,
@@ -363,3 +365,30 @@ async def test_a_fork_whose_answer_was_lost_is_asked_for_again_and_is_one(world:
     forked = [one for one in await records(world, "f") if isinstance(one, Forked)]
     assert len(forked) == 1
     assert (await source.fork(4, id="f")).id == "f"
+
+
+async def test_a_fork_of_a_long_turn_goes_on_from_snapshots_and_their_parts(world: World) -> None:
+    often = partial(Spacing, 20 * RECORD_WEIGHT, worth=2, part=2)
+
+    async def walk(io: IO, prompt: str) -> object:
+        said = [await io.tool(look, order=number) for number in range(60)]
+        return [len(said), await io.wait_for("go")]
+
+    agent = Agent("tester", Loop(walk), tools=[look])
+    desk = Desk(world, spacing=often)
+    source = await opened(world, agent)
+    await desk.work(agent)
+    head = await source.head()
+    assert head.snapshot_seq
+    kept = (await source.state()).kept
+    assert kept.calls, "no snapshot left anything to parts"
+    EFFECTS.clear()
+    forks = [await source.fork(at) for at in (head.seq, head.snapshot_seq, head.snapshot_seq - 1)]
+    await world.erase("s-1")
+    for fork in forks:
+        await fork.signal("go", fork.id)
+    await desk.work(agent)
+    for fork in forks:
+        assert (await fork.result(1)).value == [60, fork.id]
+        assert sum(done_in(fork.id).values()) < 60
+    assert not done_in(forks[0].id)
