@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import anyio
 import pytest
 
 from outlast.workspaces.drive import Drive, Folder
@@ -131,3 +132,47 @@ def test_what_its_owner_may_not_read_is_kept_and_stays_shut() -> None:
         for path in sorted(Path(scratch).rglob("*")):
             if path.is_dir():
                 path.chmod(0o700)
+
+
+_IN_A_SMALL_ROOM = """
+import resource, signal, sys
+from pathlib import Path
+import anyio
+from outlast.errors import WorkspaceError
+from tests.crash.drives import Place
+
+async def main(top, what):
+    place = Place(top)
+    drive = place.drive()
+    folder = place.folder(drive)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+    try:
+        if what == "keep":
+            await folder.checkpoint(place.roots()[-1])
+        else:
+            await folder.restore(place.roots()[-1])
+    except WorkspaceError as error:
+        print(error)
+
+anyio.run(main, Path(sys.argv[1]), sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("what", ["keep", "restore"])
+async def test_where_no_room_is_left_it_is_said_and_nothing_is_lost(tmp_path: Path, what: str) -> None:
+    place = Place(tmp_path)
+    place.work.mkdir()
+    (place.work / "file").write_bytes(os.urandom(50_000))
+    if what == "restore":
+        place.commit((await Folder(place.drive(), place.work).checkpoint("")).root)
+        (place.work / "file").write_bytes(b"small")
+    command = [sys.executable, "-c", _IN_A_SMALL_ROOM, str(tmp_path), what]
+    said = (await anyio.run_process(command)).stdout.decode()
+    assert "File too large" in said
+    assert "nothing that was recorded is lost" in said.lower()
+    if what == "keep":
+        place.commit((await place.folder(place.drive()).checkpoint("")).root)
+    else:
+        await place.folder(place.drive()).restore(place.roots()[-1])
+    assert await _same(place, place.roots()[-1], tmp_path / "there")

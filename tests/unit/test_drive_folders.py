@@ -5,6 +5,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 
@@ -406,3 +407,17 @@ async def test_a_file_that_says_it_has_a_million_gigabytes_is_no_endless_read(de
         await desk.keep()
     (desk.at / "hole").unlink()
     await desk.keep()
+
+
+async def test_a_checkpoint_that_nobody_waits_for_ends(desk: Desk) -> None:
+    for number in range(40):
+        desk.write(f"d{number}/f", os.urandom(300_000))
+
+    async def put(packs: Mapping[str, bytes]) -> None:
+        scope.cancel()
+
+    with anyio.CancelScope() as scope:
+        await Folder(Drive(desk.packs, "default", put=put), desk.at).checkpoint(EMPTY_ROOT)
+    assert scope.cancelled_caught
+    await desk.keep()
+    assert await desk.read("d7/f") == (desk.at / "d7" / "f").read_bytes()

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
 import pytest
 
 from outlast.adapter import Agent, Gateway
@@ -65,3 +66,41 @@ async def test_an_attempt_that_was_succeeded_puts_nothing(world: World, tmp_path
             with pytest.raises(AttemptLost):
                 await found.site.capture()
     assert await store.names() == []
+
+
+async def test_a_store_that_is_gone_loses_nothing(world: World, tmp_path: Path) -> None:
+    """It goes while a call runs, is still gone for the attempts after that, and comes back."""
+    stored, away, calls = tmp_path / "store", tmp_path / "away", 0
+
+    async def run(io: IO, prompt: str) -> object:
+        nonlocal calls
+        await io.tool("write", path="notes.txt", content="one")
+        calls += 1
+        if calls == 1:
+            stored.rename(away)
+            stored.write_text("in the way")
+        await io.tool("write", path="more.txt", content="two")
+        return await io.tool("bash", command="cat notes.txt more.txt")
+
+    async def repair() -> None:
+        turn = None
+        while turn is None or not any(attempt.ended for attempt in turn.attempts):
+            await anyio.sleep(0.02)  # nobody tells of an attempt's end, which is not the turn's
+            turn = (await load_state(world, "s-1")).turn
+        assert "cannot be used: Not a directory" in turn.attempts[-1].ended
+        stored.unlink()
+        away.rename(stored)
+
+    agent = Agent("tester", Loop(run), tools=workspace_tools())
+    session = await Session.open(world, "s-1", agent=agent, workspace=virtual(store=str(stored)))
+    turn = await session.send("go")
+    config = WorkerConfig(tmp_path / "data")
+    async with (
+        open_worker(world, {"tester": agent}, cast("Gateway", None), config) as worker,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(worker.work)
+        tasks.start_soon(repair)
+        assert (await turn.result()).value == "onetwo"
+        tasks.cancel_scope.cancel()
+    assert calls == 2
