@@ -51,11 +51,8 @@ class SandboxKind:
                 open_egress(said.network, who, ground.way_out, gateway=gateway)
             )
             spec = spec_of(said, stay, ground, out)
-            if stay.root not in stands_for(ground):
-                await _end_standing(
-                    provider, spec
-                )  # it has other files than the log, which went on elsewhere
-            box = await held.enter_async_context(provider.attach(spec, stay.fence))
+            fits = stay.root in stands_for(ground)
+            box = await held.enter_async_context(_attached(provider, spec, stay.fence, fits=fits))
             await _lay_out(box, ground, drive, stay.root)
             forgets = not (box.lived or said.network.allow or said.network.credentials)
             site = BoxSite(box, ground, drive, stay.root, cwd=CWD, forgets=forgets)
@@ -105,10 +102,19 @@ def spec_of(said: Sandboxed, stay: Stay, ground: Ground, out: Egress) -> Spec:
     )
 
 
-async def _end_standing(provider: SandboxProvider, spec: Spec) -> None:
-    for found in await provider.list(dict(spec.labels)):
-        if found.name == spec.name:
-            await provider.destroy(found.ref)
+@asynccontextmanager
+async def _attached(provider: SandboxProvider, spec: Spec, fence: int, *, fits: bool) -> AsyncGenerator[Box]:
+    """The box of a session. One that does not fit, since the log went on elsewhere with other files, is ended first.
+
+    It is ended by whoever holds it: an attempt of an older fence that comes late ends nothing.
+    """
+    async with provider.attach(spec, fence) as box:
+        if fits or not box.lived:
+            yield box
+            return
+        await provider.destroy(box.ref)
+    async with provider.attach(spec, fence) as box:
+        yield box
 
 
 async def _lay_out(box: Box, ground: Ground, drive: Drive, root: str) -> None:
