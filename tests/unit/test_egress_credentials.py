@@ -508,3 +508,19 @@ async def test_whoever_listens_and_fails_changes_nothing(
         writer.close()
     assert "RuntimeError" in caplog.text
     assert SECRET not in caplog.text
+
+
+async def test_of_the_authority_only_its_certificate_goes_inside(tmp_path: Path) -> None:
+    rules = network(credentials=[Credential("forge.test", TOKEN)])
+    outside = Outside(secrets=WorkerSecrets({"FORGE_TOKEN": SECRET}))
+    async with open_egress(rules, WHO, tmp_path / "way", outside=outside) as egress:
+        (mount,), ((path, bundle),) = egress.mounts, egress.files.items()
+        assert not mount.writable
+        assert [file.name for file in mount.source.iterdir()] == [Path(path).name]
+        assert mount.target == str(Path(path).parent)
+        assert egress.env["SSL_CERT_FILE"] == path
+        assert (mount.source / Path(path).name).read_bytes() == bundle
+    kept = open_authority(tmp_path / "way", ["forge.test"], SystemClock())
+    assert bundle.endswith(kept.pem)
+    assert bundle.count(b"BEGIN CERTIFICATE") > 50, "what this machine trusts is trusted inside as well"
+    assert b"PRIVATE" not in bundle
