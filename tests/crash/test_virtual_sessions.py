@@ -112,7 +112,7 @@ async def test_what_was_outside_the_workspace_is_missed_aloud(tmp_path: Path) ->
     async with opened(tmp_path, virtual(), log) as site:
         ran = await site.run(Command("cat /tmp/one two", "third"))
         assert ran.stdout == "y\n"
-        assert "1 files outside of /workspace are gone" in ran.stderr
+        assert "what it had outside of /workspace is gone, 1 files" in ran.stderr
         assert (await site.run(Command("cat two", "fourth"))).stderr == ""
 
 
@@ -155,3 +155,38 @@ async def test_packs_that_are_gone_are_an_error_and_the_next_attempt_finds_them(
                 await site.files.read("file")
     async with opened(tmp_path, virtual(), log) as site:
         assert await site.files.read("file") == b"x"
+
+
+async def test_what_is_too_much_is_refused_and_says_how_much_may_be(tmp_path: Path) -> None:
+    million = "$(printf '%0999999d' 1)"
+    async with opened(tmp_path, virtual()) as site:
+        with pytest.raises(WorkspaceError, match="more than the 10,000,000"):
+            await site.files.write("large", b"x" * 10_000_001)
+        assert await site.files.find("large") is None
+        await site.files.write("large", b"x" * 10_000_000)
+        ran = await site.run(Command(f"x={million}; for i in 1 2; do echo $x; done >> large", "one"))
+        assert "file too large" in ran.stderr
+        assert len(await site.files.read("large")) == 10_000_000
+        for number in range(9):
+            await site.files.write(f"more/{number}", b"y" * 9_990_000)
+        with pytest.raises(WorkspaceError, match="100000000"):
+            await site.files.write("more/last", b"z" * 9_990_000)
+        assert await site.files.find("more/last") is None
+        capture = await site.capture()
+        assert capture is not None
+        assert sum(map(len, capture.packs.values())) < 200_000
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+async def test_ten_thousand_files_are_kept_and_come_back(tmp_path: Path) -> None:
+    log, made = Log(), 9_900
+    text = f"for i in $(seq {made}); do d=$((i % 97)); [ -d $d ] || mkdir $d; echo $i > $d/$i || break; done"
+    async with opened(tmp_path, virtual(), log) as site:
+        assert (await site.run(Command(text, "one", timeout_s=300.0))).status == 0
+        await log.commit(site)
+        ran = await site.run(Command("for i in $(seq 200); do echo x > more$i || break; done", "two"))
+        assert "too many files" in ran.stderr
+    async with opened(tmp_path, virtual(), log) as site:
+        counted = await site.run(Command("find . -type f | wc -l; cat 5/5", "three", timeout_s=300.0))
+        assert counted.stdout == f"{made}\n5\n"

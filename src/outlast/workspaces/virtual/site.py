@@ -16,6 +16,7 @@ from outlast.workspaces.virtual.keeping import Kept
 from outlast.workspaces.virtual.output import Output
 from outlast.workspaces.virtual.shell import Shell, ShellEndedError, start_shell
 from outlast.workspaces.virtual.wire import (
+    FILE_LIMIT,
     ROOT,
     Ask,
     Done,
@@ -41,6 +42,11 @@ TIMED_OUT: Final = 124
 CRASHED: Final = 134
 _LOAD_BYTES: Final = 8_000_000
 _GRACE_S: Final = 5.0
+_MOST_CPU_S: Final = 1_000_000.0
+TOO_LARGE: Final = (
+    f"{{path}}: {{size:,}} bytes are more than the {FILE_LIMIT:,} that a file of a virtual workspace may have. "
+    "Write it in parts."
+)
 _REBUILT: Final = "Files and shell are as they were before it."
 
 
@@ -130,7 +136,8 @@ class VirtualSite:
     async def _run(self, command: Command) -> Ran:
         output = Output(command.show)
         cwd = f"{ROOT}/{command.cwd}" if command.cwd and not command.cwd.startswith("/") else command.cwd
-        ask = Run(command.text, cwd, dict(command.env), command.timeout_s + _GRACE_S)
+        cpu_s = min(command.timeout_s + _GRACE_S, _MOST_CPU_S)
+        ask = Run(command.text, cwd, dict(command.env), cpu_s)
         status, timed_out = 0, False
         try:
             with anyio.fail_after(command.timeout_s):
@@ -194,7 +201,9 @@ class VirtualSite:
         state = self._kept.state
         done = await _told(shell, Wake(state))
         if state.outside:
-            self._notes.append(f"the shell is a new one: {state.outside} files outside of {ROOT} are gone.")
+            self._notes.append(
+                f"the shell is a new one: what it had outside of {ROOT} is gone, {state.outside} files."
+            )
         if done.notes:
             self._notes.append(f"the shell is a new one, and has not again: {'; '.join(done.notes)}.")
 
@@ -213,6 +222,8 @@ class VirtualFiles:
         return (await self._site.ask(Read(path))).data
 
     async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        if len(data) > FILE_LIMIT:
+            raise WorkspaceError(detail=TOO_LARGE.format(path=path, size=len(data)))
         await self._site.ask(Write(path, data, mode))
 
     async def find(self, path: str) -> Entry | None:

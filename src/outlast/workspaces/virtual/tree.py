@@ -9,7 +9,7 @@ from typing import Final, cast
 from bashkit import Bash, FileSystem
 
 from outlast.workspaces.virtual.seeing import KINDS, Look, Sight
-from outlast.workspaces.virtual.wire import FILE_LIMIT, ROOT, Failed, Piece
+from outlast.workspaces.virtual.wire import ROOT, Failed, Piece
 
 LINKS_LIMIT: Final = 40
 """Links that a path may lead through, as in Linux."""
@@ -105,8 +105,6 @@ class Tree:
     def write(self, path: str, data: bytes, mode: int | None) -> None:
         """A file with its parents, whole or not at all."""
         at = self._place(path)
-        if len(data) > FILE_LIMIT:
-            raise _refused(path, f"{len(data):,} bytes are more than the {FILE_LIMIT:,} that a file may have")
         there = self._files.exists(at)
         if there:
             status = self._files.stat(at)

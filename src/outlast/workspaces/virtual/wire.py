@@ -12,10 +12,6 @@ ROOT: Final = "/workspace"
 """Where the tree of the site stands in the shell."""
 FILE_LIMIT: Final = 10_000_000
 """Bytes of one file."""
-FILES_LIMIT: Final = 10_000
-"""Files, directories and links, with those outside of the workspace."""
-TREE_LIMIT: Final = 100_000_000
-"""Bytes of all files."""
 
 
 class Piece(msgspec.Struct, tag="piece", omit_defaults=True, gc=False):
