@@ -28,7 +28,11 @@ async def expose(box: Box, port: int, tasks: TaskGroup) -> int:
         async with stream:
             await _carry(box, port, stream)
 
-    tasks.start_soon(listener.serve, carry)
+    async def serve() -> None:
+        async with listener:
+            await listener.serve(carry)
+
+    tasks.start_soon(serve)
     return int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no database
 
 
