@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 
 from outlast.codec import Packer, encode_records, record_refs
 from outlast.drive import Entry
-from outlast.records import FORMAT, AnyRecord, FilesKept, PromptQueued, SessionOpened, TurnOpened, TurnSettled
+from outlast.records import (
+    FORMAT,
+    AnyRecord,
+    FilesKept,
+    Payload,
+    PromptQueued,
+    SessionOpened,
+    TurnOpened,
+    TurnSettled,
+)
 from outlast.sites import WorldPacks
 from outlast.workspaces.drive import Drive, Edit
 from outlast.world import Header, World
@@ -55,6 +64,13 @@ class Kept:
 
     async def play(self, *steps: Mapping[str, str | bytes | None] | Sequence[Edit]) -> None:
         """A turn that keeps its files when it begins, after each step, and is over then."""
+        prompt = await self.begin()
+        for step in steps:
+            await self.keep(*(text_edits(step) if isinstance(step, Mapping) else step))
+        await self._put([TurnSettled(self.turn, "done", prompt)], Packer("default", set()))
+
+    async def begin(self) -> Payload:
+        """A turn is open; returns its prompt."""
         self.turn += 1
         packer = Packer("default", set())
         prompt = packer.payload(f"turn {self.turn}", what="it")
@@ -62,9 +78,7 @@ class Kept:
         opening: list[AnyRecord] = [PromptQueued(name, prompt), TurnOpened(self.turn, name, prompt)]
         await self._put([*opening, FilesKept(self.root, self.turn, "begin")], packer)
         self.marks[f"begin {self.turn}"] = self.seq
-        for step in steps:
-            await self.keep(*(text_edits(step) if isinstance(step, Mapping) else step))
-        await self._put([TurnSettled(self.turn, "done", prompt)], Packer("default", set()))
+        return prompt
 
     async def keep(self, *edits: Edit) -> None:
         """The files are otherwise."""

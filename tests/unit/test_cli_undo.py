@@ -116,6 +116,14 @@ def test_an_open_turn_and_one_that_may_begin_refuse_it(shop: Shop) -> None:
     async def send(world: World) -> None:
         await (await Session.find(world, "s")).send("more")
 
+    async def begin(world: World) -> None:
+        kept = Kept(world, "busy")
+        await kept.open(dict(local(shop.directory).reference()), str(shop.directory))
+        await kept.play({"a.txt": "one\n"})
+        await kept.begin()
+
+    shop.world(begin)
+    assert "Turn 2 of busy is open" in shop.json("busy", "--yes", status=5)["message"]
     shop.world(send)
     assert "A prompt waits" in shop.json("s", "--yes", status=5)["message"]
     assert shop.files() == LAST
