@@ -6,7 +6,7 @@ one, by the scheme of the URL among those of `outlast.stores`.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,10 +22,18 @@ from outlast.engine.attempt import Surroundings
 from outlast.engine.batch import patiently
 from outlast.engine.load import load_state
 from outlast.engine.places import is_ours, make_places, places_of
-from outlast.errors import AttemptLost, BlobUnknown, Fenced, PacksGone, WorkspaceError
-from outlast.fold import SessionState
+from outlast.errors import (
+    AttemptLost,
+    BlobUnknown,
+    Fenced,
+    PacksGone,
+    SessionErased,
+    SessionUnknown,
+    WorkspaceError,
+)
+from outlast.fold import SessionState, records_of
 from outlast.plugins import brought
-from outlast.records import SessionOpened
+from outlast.records import FilesKept, SessionOpened
 from outlast.workspace import Kind, OpenKind, Stay
 from outlast.world import World
 
@@ -113,6 +121,41 @@ async def packs_of(world: World, session: str) -> Packs:
     state = await load_state(world, session, 0, 1)
     store, packs = find_store(_reference(state), world.tenant), WorldPacks(world, session)
     return packs if store is None else StorePacks(store, packs)
+
+
+async def kept_roots(world: World) -> AsyncGenerator[str]:
+    """Every root that a log of this tenant names, at whatever commit: what a collection of a store must leave.
+
+    Reads all logs. A list of sessions has those first that changed last, so that one may move past whoever reads it; it
+    is read again until it has no session more.
+    """
+    seen: set[str] = set()
+    while fresh := [session for session in await _sessions(world) if session not in seen]:
+        for session in fresh:
+            seen.add(session)
+            with suppress(SessionErased, SessionUnknown):
+                async for root in _roots_of(world, session):
+                    yield root
+
+
+async def _sessions(world: World) -> Sequence[str]:
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = await world.list(after=after, limit=200)
+        found += [head.session for head in page.sessions]
+        if (after := page.next) is None:
+            return found
+
+
+async def _roots_of(world: World, session: str) -> AsyncGenerator[str]:
+    seq = 0
+    while commits := await world.commits(session, seq):
+        for commit in commits:
+            seq = commit.header.seq
+            for record in records_of(session, commit):
+                if isinstance(record, FilesKept) and record.root:
+                    yield record.root
 
 
 async def _put(store: PackStore, session: str, fence: int, packs: Mapping[str, bytes]) -> None:

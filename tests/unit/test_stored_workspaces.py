@@ -12,10 +12,10 @@ from outlast.cli.trees import Trees
 from outlast.engine.load import load_state
 from outlast.errors import AttemptLost, PacksGone
 from outlast.session import Session
-from outlast.sites import Ground, WorldPacks
+from outlast.sites import Ground, WorldPacks, kept_roots
 from outlast.worker import WorkerConfig, open_worker
 from outlast.workspace_tools import workspace_tools
-from outlast.workspaces.drive import Drive, open_store
+from outlast.workspaces.drive import Drive, collect, open_store
 from outlast.workspaces.virtual import virtual
 from outlast.world import World
 from tests.stays import supervised
@@ -104,3 +104,23 @@ async def test_a_store_that_is_gone_loses_nothing(world: World, tmp_path: Path) 
         assert (await turn.result()).value == "onetwo"
         tasks.cancel_scope.cancel()
     assert calls == 2
+
+
+async def test_a_collection_leaves_what_any_log_names(world: World, tmp_path: Path) -> None:
+    """Two sessions; of one erased the packs go, of the other those of every commit stay."""
+    agent = Agent("tester", Loop(_run), tools=workspace_tools())
+    workspace = virtual(store=f"{tmp_path}/store")
+    for name in ("s-1", "s-2"):
+        session = await Session.open(world, name, agent=agent, workspace=workspace)
+        await _turn(world, session, agent, tmp_path / name, f"of {name}\n")
+    roots = [root async for root in kept_roots(world)]
+    assert len(set(roots)) >= 4
+    store = open_store(f"{tmp_path}/store", world.tenant)
+    before = await store.names()
+    assert (await collect(store, kept_roots(world), world.tenant, grace_s=0.0)).removed == 0
+    await world.erase("s-1")
+    left = [root async for root in kept_roots(world)]
+    assert set(left) < set(roots)
+    assert 0 < (await collect(store, kept_roots(world), world.tenant, grace_s=0.0)).removed < len(before)
+    for root in left:
+        assert await Drive(store, world.tenant).read(root, "notes.txt")
