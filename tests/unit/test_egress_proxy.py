@@ -396,6 +396,18 @@ async def test_within_an_unseen_connection_no_other_host_is_asked_for(
         assert [type(event) for event in on.told] == ([Opened] if arrives else [Opened, TurnedAway])
 
 
+async def test_first_words_in_crumbs_are_not_looked_at_forever() -> None:
+    async def hear(line: Line) -> None:
+        await line.all()
+
+    async with host(hear) as forge, stage(network([near(forge.port)])) as on, on.client() as line:
+        await line.say(f"CONNECT forge.test:{forge.port} HTTP/1.1\r\nHost: x\r\n\r\n")
+        await line.head()
+        await line.say(b"\x16\x03\x01\x00\x01\x01" * 20)
+        assert await line.all() == b""
+    assert not forge.all
+
+
 async def test_a_host_that_speaks_first_is_heard() -> None:
     async def greet(line: Line) -> None:
         await line.say(b"220 hello\r\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Limits:
     """Seconds and bytes, for one session; the defaults fit a worker with many."""
 
-    connections: int = 128
+    connections: int = 64
     """At a time; one more is told so."""
     head_bytes: int = 64 * 1024
     """Of a request, of an answer, of each line of a chunked body."""
