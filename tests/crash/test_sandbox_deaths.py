@@ -78,11 +78,14 @@ async def test_all_of_them_killed_at_once_is_an_end_too(ground: OnBubblewrap) ->
             assert not marked(ground.name)
 
 
-async def test_a_stopped_supervisor_does_not_hold_up_the_end(ground: OnBubblewrap) -> None:
+@pytest.mark.parametrize("victim", VICTIMS.values(), ids=VICTIMS.keys())
+async def test_a_stopped_process_does_not_hold_up_the_end(
+    ground: OnBubblewrap, victim: Callable[[OnBubblewrap, Box], int]
+) -> None:
     spec = replace(ground.spec, idle_s=60)
     async with ground.provider().attach(spec, 1) as box:
         await box.begin(JobAsk("job", ["sleep", "600"]))
-        os.kill(supervisor_of(ground, box), signal.SIGSTOP)
+        os.kill(victim(ground, box), signal.SIGSTOP)
         await ground.provider().destroy(box.ref)
         assert not marked(ground.name)
 

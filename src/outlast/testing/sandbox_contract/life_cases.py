@@ -67,18 +67,18 @@ async def a_command_goes_on_when_its_worker_is_killed_and_the_next_reads_on(grou
 
 @promise("outlives")
 async def a_box_that_nobody_holds_ends_by_itself(ground: Ground) -> None:
-    async with held(ground, idle_s=1) as box:
+    async with held(ground, idle_s=2) as box:
         await begun(box, "exec sleep 600")
     assert await ground.left(box.ref), "it stands"
     await nothing_left(ground, box)
-    async with held(ground, 2, idle_s=1) as new:
+    async with held(ground, 2, idle_s=2) as new:
         same(new.lived, False)
 
 
 @promise("outlives")
 async def a_box_lives_while_it_is_held(ground: Ground) -> None:
     async with held(ground, idle_s=0.5) as box:
-        await box.beat(3)
+        await box.beat(30)
         job = await begun(box, "sleep 2; echo done")
         same((await ended(job), await written(job)), (0, "done\n"))
 

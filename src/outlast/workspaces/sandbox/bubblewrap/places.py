@@ -24,6 +24,7 @@ from typing import Final, Literal
 import anyio
 import msgspec
 
+from outlast.clock import boottime
 from outlast.errors import BadInput, BoxError
 from outlast.folders import make_private
 from outlast.workspaces.sandbox.bubblewrap.outer import keeping
@@ -35,6 +36,8 @@ _LOOK_AGAIN_S: Final = 86_400.0
 _NAME: Final = re.compile(r"[a-z0-9][A-Za-z0-9._-]{0,199}")
 _LOOK_S: Final = 0.005
 _ENDING_S: Final = 20.0
+_DEAF_S: Final = 3.0
+"""How long the parent of a box may take to end it before it is killed itself."""
 _GUARD_S: Final = 90.0
 
 
@@ -52,6 +55,7 @@ class Card(msgspec.Struct, frozen=True):
 
 class _LockRecord(msgspec.Struct, frozen=True):
     pid: int = 0
+    pid_start: int = 0
     first: int = 0
     start: int = 0
     boot: str = ""
@@ -111,14 +115,15 @@ class Place:
         Raises:
             BoxError: it does not die.
         """
+        asked, deaf_s = False, boottime() + _DEAF_S
         with anyio.move_on_after(_ENDING_S, shield=True):
             while (state := self.state()) != "ended":
-                if state == "running":
+                if state == "ending" or boottime() > deaf_s:
+                    _kill(self.path / keeping.LOCK)
+                elif not asked:
                     with suppress(OSError):
                         async with await connect_unix(self.path, keeping.END):
-                            pass
-                else:
-                    _kill(self.path / keeping.LOCK)
+                            asked = True
                 await anyio.sleep(_LOOK_S)
             return
         raise BoxError(box=self.name, reason="it does not die: a process of it hangs in the kernel.")
@@ -226,22 +231,41 @@ async def connect_unix(directory: Path, name: str) -> anyio.abc.SocketStream:
 
 def _lives(record: _LockRecord) -> bool:
     """The first process of the box is there: its pid, begun when it was."""
+    return record.boot == keeping.boot_id() and _start_of(record.first) == record.start
+
+
+def _start_of(pid: int) -> int:
+    """When a process began, in clock ticks since boot; -1: it is not there."""
     try:
-        stat = Path(f"/proc/{record.first}/stat").read_bytes()
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
-        return False
-    return int(stat.rpartition(b")")[2].split()[19]) == record.start and record.boot == keeping.boot_id()
+        return -1
+    return int(stat.rpartition(b")")[2].split()[19])
 
 
 def _kill(lock: Path) -> None:
-    """Kill the first process of the box that a lock names: the kernel ends all others before it is gone."""
+    """Kill the first process of the box that a lock names, and its parent outside, which may be stopped.
+
+    The kernel ends all that is in the box before its first process is gone.
+    """
     try:
         record = msgspec.json.decode(lock.read_bytes(), type=_LockRecord)
-        pidfd = os.pidfd_open(record.first)
     except (OSError, msgspec.DecodeError):
         return
+    if record.boot == keeping.boot_id():
+        for pid, start in ((record.first, record.start), (record.pid, record.pid_start)):
+            _kill_one(pid, start)
+
+
+def _kill_one(pid: int, start: int) -> None:
     try:
-        if _lives(record):  # asked after opening: the descriptor means no later process of that number
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        if (
+            _start_of(pid) == start
+        ):  # asked after opening: the descriptor means no later process of that number
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             select.select([pidfd], [], [], 1.0)
     except ProcessLookupError:

@@ -266,8 +266,9 @@ def _start_of(pid: int) -> int:
 
 def _record(first: int) -> bytes:
     """What proves the end of a box whose parent was killed: its first process, so that no other is taken for it."""
-    start, boot = _start_of(first), boot_id()
-    return f'{{"pid": {os.getpid()}, "first": {first}, "start": {start}, "boot": "{boot}"}}\n'.encode()
+    me = os.getpid()
+    parent = f'"pid": {me}, "pid_start": {_start_of(me)}'
+    return f'{{{parent}, "first": {first}, "start": {_start_of(first)}, "boot": "{boot_id()}"}}\n'.encode()
 
 
 def boot_id() -> str:
