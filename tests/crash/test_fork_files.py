@@ -14,9 +14,11 @@ from outlast.errors import BadInput
 from outlast.fold import SessionState
 from outlast.session import Session
 from outlast.sites import Ground, packs_of
+from outlast.workspace import Workspace
 from outlast.workspace_tools import workspace_tools
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.local import local
+from outlast.workspaces.sandbox import sandbox
 from outlast.workspaces.virtual import virtual
 from outlast.world import World
 from outlast.worlds.memory import open_memory
@@ -36,10 +38,17 @@ async def count(io: IO, prompt: str) -> object:
 AGENT = Agent("tester", Loop(count), tools=workspace_tools(), workspace=virtual())
 
 
+class _Nowhere:
+    """A gateway that nobody asks."""
+
+    async def address(self) -> str:
+        return "http://127.0.0.1:49151"
+
+
 @asynccontextmanager
 async def desk_in(directory: Path) -> AsyncGenerator[tuple[World, Desk]]:
     async with open_memory() as world, supervised(directory) as processes:
-        ground = Ground(directory, cast("Gateway", None), processes, 60.0)
+        ground = Ground(directory, cast("Gateway", _Nowhere()), processes, 60.0)
 
         @asynccontextmanager
         async def surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
@@ -81,9 +90,10 @@ async def test_each_change_is_there_once_whichever_commit_a_fork_is_of(tmp_path:
         assert await log_of(world, "s") == first + second
 
 
-async def test_source_and_fork_write_files_of_their_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workspace", [virtual(), sandbox(idle_s=0.0)], ids=["virtual", "sandbox"])
+async def test_source_and_fork_write_files_of_their_own(tmp_path: Path, workspace: Workspace) -> None:
     async with desk_in(tmp_path) as (world, desk):
-        source = await Session.open(world, "s", agent=AGENT)
+        source = await Session.open(world, "s", agent=AGENT, workspace=workspace)
         await source.send("both")
         await desk.work(AGENT)
         fork = await source.fork(id="f")

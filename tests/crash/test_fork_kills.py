@@ -17,8 +17,8 @@ from outlast.session import Session
 from tests.unit.engine_desk import Desk
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
-COMMITS = 600
-KILLS = 6
+COMMITS = 400
+KILLS = 4
 FORKER = """
 import asyncio, sys
 from outlast.opening import open_world
