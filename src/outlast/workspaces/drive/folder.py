@@ -19,7 +19,7 @@ from outlast.workspaces.drive.format import PIECE, Item, parse_root, root_text, 
 from outlast.workspaces.drive.opening import opened, write_all
 from outlast.workspaces.drive.packing import PackSink, unframe
 from outlast.workspaces.drive.placing import Placer
-from outlast.workspaces.drive.reading import BATCH, check_content
+from outlast.workspaces.drive.reading import check_content
 from outlast.workspaces.drive.scanning import SAID_LIMIT, Scanner, build
 from outlast.workspaces.drive.statcache import Known, from_items, load, save
 from outlast.workspaces.drive.tree import Drive
@@ -180,12 +180,10 @@ class Folder:
         await to_thread.run_sync(placer.write, empty)
         small = [entry for entry in placer.missing if 0 < entry[1].size <= PIECE]
         small.sort(key=_pack_of)
-        packs = [(name, list(files)) for name, files in groupby(small, _pack_of)]
-        for start in range(0, len(packs), BATCH):
-            batch = packs[start : start + BATCH]
-            found = await self._drive.reader.fetch([name for name, _ in batch])
-            for name, files in batch:
-                await to_thread.run_sync(placer.write, _contents(found[name], files))
+        files = {name: list(them) for name, them in groupby(small, _pack_of)}
+        async for packs in self._drive.reader.batches(list(files)):
+            for name, pack in packs.items():
+                await to_thread.run_sync(placer.write, _contents(pack, files[name]))
         for path, item in placer.missing:
             if item.size > PIECE:
                 await self._write_large(placer, path, item)

@@ -33,6 +33,8 @@ NodeKey: TypeAlias = tuple[bytes, str, int]
 """Equal nodes of two trees may name their parts in different packs: digest, pack, offset."""
 BATCH: Final = 6
 """Packs that are asked for at once: some 24 MB at most."""
+_SMALL: Final = 2 << 20
+_BATCH_LIMIT: Final = 24
 
 
 class Reader:
@@ -69,6 +71,18 @@ class Reader:
                 found[name] = came[name]
                 self.keep(name, came[name])
         return found
+
+    async def batches(self, names: Sequence[str]) -> AsyncIterator[Mapping[str, bytes]]:
+        """These packs, some at a time: few where they are large, more where those before were small.
+
+        A session of many calls has as many small packs, and each request of a World costs what a small pack does.
+        """
+        start, count = 0, BATCH
+        while start < len(names):
+            found = await self.fetch(names[start : start + count])
+            yield found
+            start += count
+            count = BATCH if sum(map(len, found.values())) > _SMALL else min(2 * count, _BATCH_LIMIT)
 
     def keep(self, name: str, data: bytes) -> None:
         """Have this pack at hand for a while."""
@@ -144,15 +158,14 @@ class Reader:
         return node
 
     async def prefetch(self, above: Sequence[Item]) -> None:
-        """Get the packs of these nodes that are not at hand, some at a time instead of one by one."""
-        wanted = [
-            item for item in above if item.entries > (item.kind == DIR) and _key(item) not in self._nodes
-        ]
-        names = list(dict.fromkeys(item.place.pack for item in wanted))
-        for start in range(0, len(names), BATCH):
-            batch = await self.fetch(names[start : start + BATCH])
-            for item in wanted:
-                if item.place.pack in batch:
+        """Read these nodes, if they are not at hand, with their packs some at a time instead of one by one."""
+        wanted: dict[str, list[Item]] = {}
+        for item in above:
+            if item.entries > (item.kind == DIR) and _key(item) not in self._nodes:
+                wanted.setdefault(item.place.pack, []).append(item)
+        async for packs in self.batches(list(wanted)):
+            for name in packs:
+                for item in wanted[name]:
                     await self.node(item)
 
     async def pieces(self, file: Item) -> Sequence[Piece]:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from outlast.drive import Capture, Entry, Packs
@@ -12,7 +13,7 @@ from outlast.workspaces.drive.changing import Changer, Edit, gathered
 from outlast.workspaces.drive.format import DIR, FILE, Item, Place, parse_root, root_text, shown
 from outlast.workspaces.drive.packing import PackSink, PackWriter
 from outlast.workspaces.drive.paths import encode_path, joined
-from outlast.workspaces.drive.reading import BATCH, Reader
+from outlast.workspaces.drive.reading import Reader
 from outlast.workspaces.drive.walking import Change, Walker, as_entry, check_depth
 
 CHANGED_LIMIT: Final = 100
@@ -112,13 +113,12 @@ class Drive:
             )
         found = [(path, item) async for path, item in self._walker.below(top, b"") if item.kind == FILE]
         found.sort(key=lambda entry: (entry[1].place.pack, entry[1].place.offset))
-        packs = list(dict.fromkeys(item.place.pack for _, item in found if item.size))
-        had = 0
-        for path, item in found:
-            if had < len(packs) and item.place.pack == packs[had]:
-                await self.reader.fetch(packs[had : had + BATCH])
-                had += BATCH
-            yield as_entry(item, path), b"".join([piece async for piece in self.reader.content(item)])
+        files = {pack: list(them) for pack, them in groupby(found, lambda entry: entry[1].place.pack)}
+        for path, item in files.pop("", ()):
+            yield as_entry(item, path), b""
+        async for packs in self.reader.batches(list(files)):
+            for path, item in (entry for pack in packs for entry in files[pack]):
+                yield as_entry(item, path), b"".join([piece async for piece in self.reader.content(item)])
 
     async def diff(self, before: str, after: str) -> AsyncIterator[Change]:
         """What is not the same in two trees, in order of the paths. Reads only nodes that are not equal.
