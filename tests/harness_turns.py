@@ -35,13 +35,16 @@ def harness_of(item: pytest.Item) -> str:
 
 APART = frozenset(
     {
+        "test_acp_driver",
         "test_acp_files",
         "test_acp_names",
+        "test_assistant_asking",
         "test_framework_ids",
         "test_function_runner",
         "test_adapters",
         "test_langgraph",
         "test_langgraph_turns",
+        "test_models_asking",
         "test_openai_agents",
         "test_openai_agents_within",
         "test_pydantic_ai",
@@ -49,12 +52,14 @@ APART = frozenset(
         "test_harness_turns",
     }
 )
-"""Modules that load agent frameworks, which each process of the fast set would do for seconds: not in `make fast`."""
+"""Modules that load agent frameworks or SDKs, which each process of the fast set would do for seconds."""
+FOLDERS = frozenset({"acceptance", "examples"})
+"""What is in them runs whole programs, or is as users write it: with the SDK of a provider."""
 
 
 def is_apart(path: Path) -> bool:
     """Whether `make fast` does not even load this file; `make test` runs all that is in it."""
-    return path.suffix == ".py" and (path.stem in APART or path.parent.name == "acceptance")
+    return path.suffix == ".py" and (path.stem in APART or path.parent.name in FOLDERS)
 
 
 def count_turns(items: Iterable[pytest.Item]) -> Counter[str]:
