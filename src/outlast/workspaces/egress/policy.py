@@ -157,8 +157,10 @@ def permitted(grant: Grant, addresses: Iterable[Address]) -> list[Address]:
     if not lands:
         raise Refusal(502, f"{where} has no address")
     if lands <= {"private", "loopback"} and "private" not in grant.lands:
-        more = "Where that is meant, its owner says so: Allow(host, private=True)."
-        raise Refusal(403, f"{where} leads into a private network", more)
+        short = (
+            f"{where} leads into a private network, which its owner would mean by Allow(host, private=True)"
+        )
+        raise Refusal(403, short)
     raise Refusal(403, f"{where} leads to an address that is never reached by a name")
 
 
