@@ -161,6 +161,35 @@ async def test_an_older_fence_gets_nothing_over_any_stream() -> None:
                     await carried.receive()
 
 
+def hello(client: str, fence: int) -> bytes:
+    lists: dict[str, object] = {"versions": [1], "ways": [], "env": {}, "limits": {}}
+    times: dict[str, object] = {"for_ms": 30_000, "idle_ms": 5_000, "output_bytes": 1000}
+    return pack({"id": 0, "op": "hello", "client": client, "fence": fence, "cwd": "/tmp", **lists, **times})
+
+
+async def test_who_says_hello_again_is_told_the_same() -> None:
+    with serving() as (path, _):
+        for client, fence, lived in (("a", 1, 0), ("a", 1, 0), ("b", 2, 1), ("b", 2, 1), ("a", 3, 1)):
+            async with await anyio.connect_unix(path) as raw:
+                await raw.send(hello(client, fence))
+                assert (await _answer(raw))["lived"] == lived
+
+
+async def test_who_says_hello_again_waits_for_the_dead_as_well() -> None:
+    with serving() as (path, _):
+        async with holding(Dialer(path), 1) as box:
+            job = await box.begin(JobAsk("tied", ["sleep", "60"], tied=True))
+            for _ in range(2):  # the first one's answer goes to nobody
+                async with await anyio.connect_unix(path) as raw:
+                    await raw.send(hello("b", 2))
+            async with await anyio.connect_unix(path) as raw:
+                await raw.send(hello("b", 2))
+                assert (await _answer(raw))["lived"] == 1
+                await raw.send(pack({"id": 1, "op": "wait", "job": "tied"}))
+                assert (await _answer(raw))["status"] == 137
+            del job
+
+
 @pytest.mark.parametrize(
     "nonsense",
     [

@@ -96,6 +96,11 @@ class Job:
         """Nothing of it is left, and all that it wrote is kept."""
         return self.status is not None
 
+    @property
+    def dying(self) -> bool:
+        """It is being killed."""
+        return self._killing and not self.ended
+
     def read(self, stream: str, offset: int, most: int) -> tuple[int, bytes]:
         """What is kept of a stream from `offset` on."""
         return self._kept[stream].read(offset, most)

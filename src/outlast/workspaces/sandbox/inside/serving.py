@@ -89,8 +89,8 @@ class Server:
             raise Refusal("version", f"it speaks protocol {wire.VERSION}, the worker {asked['versions']}")
         holding = self.holding
         self._check_fence(asked["fence"])
-        lived = int(holding.held and holding.client != asked["client"])
-        newer = asked["fence"] > holding.fence
+        # Who says hello again, over another stream, is told what it was to be told the first time.
+        again = holding.held and asked["client"] == holding.client
         self.ways.tell_again()
         self.ways.open(asked["ways"])
         holding.take(asked)
@@ -100,9 +100,9 @@ class Server:
             "id": asked["id"],
             "version": wire.VERSION,
             "life": self._life,
-            "lived": lived,
+            "lived": int(holding.lived),
         }
-        self._when_dead(self._kill_tied() if lived or newer else [], stream, hello)
+        self._when_dead(self._dying() if again else self._kill_tied(), stream, hello)
 
     def _op_beat(self, _stream: Stream, asked: dict[str, Any]) -> dict[str, object]:
         self.holding.beat(asked["for_ms"] / 1000)
@@ -119,6 +119,9 @@ class Server:
     def _check_fence(self, fence: int) -> None:
         if fence < self.holding.fence:
             raise Refusal("fenced", f"fence {self.holding.fence} holds the box, {fence} is older")
+
+    def _dying(self) -> list[Job]:
+        return [job for job in self.jobs.names().values() if job.tied and job.dying]
 
     def _kill_tied(self) -> list[Job]:
         tied = [job for job in self.jobs.names().values() if job.tied and not job.ended]

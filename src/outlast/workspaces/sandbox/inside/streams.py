@@ -33,6 +33,7 @@ class Holding:
         self.fence = 0
         self.client = ""
         self.held = False
+        self.lived = False  # before its holder came
         self.idle_s = 0.0
         self.until_s = now_s() + first_s
         self.env: dict[str, str] = {}
@@ -45,6 +46,8 @@ class Holding:
 
     def take(self, asked: dict[str, Any]) -> None:
         """A holder says hello."""
+        if asked["client"] != self.client:
+            self.lived = self.held
         self.fence = asked["fence"]
         self.client = asked["client"]
         self.held = True
