@@ -43,6 +43,8 @@ class Paper:
     """The files of a machine that lives on."""
     where: str = ""
     """The directory that its shell is in."""
+    undoes: bool = False
+    """Whether it is sure that nothing is left of calls without an outcome."""
     captured: list[str] = field(default_factory=list[str])
     padding: tuple[bytes, ...] = ()
     """Packs that every capture has beside its own."""
@@ -91,6 +93,7 @@ class PaperSite:
         self._stay = stay
         self.texts = files
         self.hosts_programs = kind.programs
+        self.undoes = kind.undoes
         self.processes: Processes = stay.processes
 
     @property

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from outlast.drive import Capture, Entry, Packs
 
@@ -216,6 +216,16 @@ class Site(Protocol):
 
     def captured(self, root: str) -> None:
         """The commit that holds this root is durable: the next capture need not give its packs again."""
+        ...
+
+
+@runtime_checkable
+class Undoes(Protocol):
+    """A site that can be sure about calls which were cut off before it was opened."""
+
+    @property
+    def undoes(self) -> bool:
+        """Nothing is left of any call without an outcome, neither in its files nor anywhere that it could reach."""
         ...
 
 

@@ -97,6 +97,7 @@ async def test_moved(tmp_path: Path) -> None:
         await victim.death()
         stage.move()
         assert str(await stage.finish(turn)) == "Cut."
+        assert "This call was cut off, and nothing of it is left" in stage.last_body().decode()
         assert (await texts(stage))["hello.py"] == TEXT.encode()
         assert str(await stage.finish(await stage.send(prompt("next")))) == "All is there."
         told = stage.last_body().decode()

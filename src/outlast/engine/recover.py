@@ -30,15 +30,21 @@ from outlast.recovery import (
 )
 from outlast.tool import Done, NotDone, Tool, Unsure, result_text
 
+UNDONE: Final = (
+    "This call was cut off, and nothing of it is left: the sandbox was made anew, with the files as they were before "
+    "the call. Call it again if it is still wanted."
+)
 SAID_LIMIT: Final = 2_000
 """Characters of a compensation's result that the model reads beside what it compensated."""
 
 
 async def recover(attempt: EngineAttempt, context: Context) -> None:
     """Settle every open call that can be settled here; what the harness must do stays in `attempt.plan`."""
-    steps = plan(context.turn, _declare(context), context.adapter.abilities, context.clock.now())
     await context.gate.cross(Point.FOLDED)
     await attempt.calls.told.recall()
+    if context.files.undone:
+        await _say_undone(attempt, context)
+    steps = plan(context.turn, _declare(context), context.adapter.abilities, context.clock.now())
     _retract(steps, context)
     if any(isinstance(step, AskAgain) for step in steps):
         await context.gate.cross(Point.RETRACTED)
@@ -49,6 +55,15 @@ async def recover(attempt: EngineAttempt, context: Context) -> None:
     asked = await _all([_settle(step, attempt, context) for step in ours])
     if any(asked):
         await _park(context, [call for call in asked if call])
+
+
+async def _say_undone(attempt: EngineAttempt, context: Context) -> None:
+    """End what the harness had begun, where it is sure that nothing is left of it; a person's word comes first."""
+    for state in context.turn.open_calls():
+        intent = state.intent
+        cut_off = intent.kind == "tool" and intent.runs_in == "harness" and state.begun
+        if cut_off and intent.policy != "safe" and state.decided is None:
+            await attempt.calls.settle(state, ToolResult("interrupted", UNDONE))
 
 
 def _declare(context: Context) -> Declare:

@@ -54,7 +54,9 @@ class SandboxKind:
             fits = stay.root in stands_for(ground)
             box = await held.enter_async_context(_attached(provider, spec, stay.fence, fits=fits))
             await _lay_out(box, ground, drive, stay.root)
-            forgets = not (box.lived or said.network.allow or said.network.credentials)
+            # Files that are not written down with each call are behind what the log says of those that ended.
+            leads_out = said.network.allow or said.network.credentials
+            forgets = said.checkpoint == "call" and not (box.lived or leads_out)
             site = BoxSite(box, ground, drive, stay.root, cwd=CWD, forgets=forgets)
             tasks = await held.enter_async_context(task_group())
             tasks.start_soon(site.beat)

@@ -66,6 +66,11 @@ class BoxSite:
     def hosts_programs(self) -> bool:
         return True
 
+    @property
+    def undoes(self) -> bool:
+        """See `outlast.workspace.Undoes`."""
+        return self._forgets
+
     async def run(self, command: Command) -> Ran:
         return await self._runs.run(command, lambda: self._run(command))
 
