@@ -190,3 +190,12 @@ async def test_ten_thousand_files_are_kept_and_come_back(tmp_path: Path) -> None
     async with opened(tmp_path, virtual(), log) as site:
         counted = await site.run(Command("find . -type f | wc -l; cat 5/5", "three", timeout_s=300.0))
         assert counted.stdout == f"{made}\n5\n"
+
+
+async def test_what_is_no_file_is_refused_and_the_shell_goes_on(tmp_path: Path) -> None:
+    async with opened(tmp_path, virtual()) as site:
+        await site.run(Command("mkfifo pipe; echo x > file", "one"))
+        with pytest.raises(WorkspaceError):
+            await site.files.read("pipe")
+        assert [entry.path for entry in await site.files.list("")] == ["file"]
+        assert (await site.run(Command("cat file", "two"))).stderr == ""

@@ -66,6 +66,11 @@ class Interpreter:
         except RefusedError as refused:
             yield refused.failed
             return
+        except RuntimeError as error:
+            if not isinstance(ask, Read | Find | Scan):
+                raise  # it may be half done: the site starts another shell
+            yield Failed("refused", f"{ask.path}: {error}.")
+            return
         if isinstance(ask, Run | Write | Remove):
             changed, done.gone = self.tree.changes()
             for piece in changed:
@@ -180,8 +185,9 @@ class Speech:
                 self._pass_on()
             elif self._held and not self._waits:
                 self._waits = True
-                threading.stack_size(WAITING_STACK)
+                usual = threading.stack_size(WAITING_STACK)
                 threading.Thread(target=self._wait, daemon=True).start()
+                threading.stack_size(usual)
 
     def _wait(self) -> None:
         time.sleep(FLUSH_S)

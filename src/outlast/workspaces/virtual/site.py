@@ -114,8 +114,7 @@ class VirtualSite:
         """
         async with self._one:
             try:
-                with anyio.fail_after(FILE_S):
-                    return await self._ask(ask, Output())
+                return await self._ask(ask, Output(), FILE_S)
             except TimeoutError:
                 reason = f"it took longer than {FILE_S:g} s"
             except ShellEndedError as ended:
@@ -140,8 +139,7 @@ class VirtualSite:
         ask = Run(command.text, cwd, dict(command.env), cpu_s)
         status, timed_out = 0, False
         try:
-            with anyio.fail_after(command.timeout_s):
-                done = await self._ask(ask, output)
+            done = await self._ask(ask, output, command.timeout_s)
             status, notes = done.status, done.notes
         except TimeoutError:
             status, timed_out = TIMED_OUT, True
@@ -156,10 +154,11 @@ class VirtualSite:
         self._notes = []
         return Ran(status, output.out.text(), output.err.text(), output.cut, timed_out)
 
-    async def _ask(self, ask: Ask, output: Output) -> Done:
-        shell = await self._awake()
+    async def _ask(self, ask: Ask, output: Output, within_s: float) -> Done:
+        shell = await self._awake()  # to bring one back takes its own time
         try:
-            answer, pieces = await shell.ask(ask, output.add)
+            with anyio.fail_after(within_s):
+                answer, pieces = await shell.ask(ask, output.add)
         except BaseException:
             await self._drop(shell)
             raise

@@ -98,8 +98,9 @@ class Tree:
     def read(self, path: str) -> bytes:
         """The content of a file."""
         at = self._place(path)
-        if self._kind(at, path) == "dir":
-            raise _refused(path, "it is a directory")
+        kind = self._kind(at, path)
+        if kind != "file":
+            raise _refused(path, "it is a directory" if kind == "dir" else "it is no file")
         return self._files.read_file(at)
 
     def write(self, path: str, data: bytes, mode: int | None) -> None:
@@ -108,8 +109,8 @@ class Tree:
         there = self._files.exists(at)
         if there:
             status = self._files.stat(at)
-            if status["file_type"] == "directory":
-                raise _refused(path, "it is a directory")
+            if status["file_type"] != "file":
+                raise _refused(path, "what is there is no file")
             mode = cast("int", status["mode"]) if mode is None else mode
         new = self._missing_above(at)
         try:
