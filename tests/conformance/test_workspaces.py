@@ -28,7 +28,7 @@ TRAITS: Final[dict[str, frozenset[Trait]]] = {
 """What is claimed of each; a case that needs more is skipped, and says what is lacking."""
 
 
-class _Ground:
+class SiteGround:
     def __init__(self, directory: Path, traits: frozenset[Trait], workspace: Workspace, kind: Kind) -> None:
         self.traits = traits
         self._directory = directory
@@ -48,20 +48,20 @@ class _Ground:
         await self._kind.forget(self._reference, "session-abcdefghijklmnop", self._directory)
 
 
-def _virtual(directory: Path) -> _Ground:
-    return _Ground(directory, TRAITS["virtual"], virtual(), VirtualKind())
+def _virtual(directory: Path) -> SiteGround:
+    return SiteGround(directory, TRAITS["virtual"], virtual(), VirtualKind())
 
 
-def _local(directory: Path) -> _Ground:
+def _local(directory: Path) -> SiteGround:
     (directory / "checkout").mkdir()
-    return _Ground(directory, TRAITS["local"], local(directory / "checkout"), LocalKind())
+    return SiteGround(directory, TRAITS["local"], local(directory / "checkout"), LocalKind())
 
 
-def _sandbox(directory: Path) -> _Ground:
-    return _Ground(directory, TRAITS["sandbox"], sandbox(), SandboxKind())
+def _sandbox(directory: Path) -> SiteGround:
+    return SiteGround(directory, TRAITS["sandbox"], sandbox(), SandboxKind())
 
 
-MAKERS: Final[dict[str, Callable[[Path], _Ground]]] = {
+MAKERS: Final[dict[str, Callable[[Path], SiteGround]]] = {
     "virtual": _virtual,
     "local": _local,
     "sandbox": _sandbox,

@@ -24,6 +24,8 @@ INIT = """
 import array, json, os, socket, subprocess, sys, threading
 chan = socket.socket(fileno=int(sys.argv[1]))
 lock = threading.Lock()
+uid = int(sys.argv[2])
+USER = dict(user=uid, group=uid, extra_groups=[]) if uid else {}
 def tell(**said):
     with lock: chan.send(json.dumps(said).encode())
 def wait(number, ran):
@@ -38,7 +40,7 @@ while True:
     for _, _, piece in rights: fds.frombytes(piece)
     try:
         ran = subprocess.Popen(asked["argv"], env=asked["env"], cwd=asked["cwd"], stdin=fds[0], stdout=fds[1],
-                               stderr=fds[2], start_new_session=True)
+                               stderr=fds[2], start_new_session=True, **USER)
     except OSError as error:
         tell(id=asked["id"], status=127, error=str(error))
     else:
@@ -93,6 +95,9 @@ class Container:
     programs: dict[int, Running] = field(default_factory=dict[int, Running])
     output: bytearray = field(default_factory=bytearray)
     count: int = 0
+    silent: list[int] = field(default_factory=list[int])
+    """Which of its first program's two outputs have ended."""
+    quiet: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str = "") -> Running:
         """Start a program in it."""
@@ -194,18 +199,19 @@ async def start(wish: Wish) -> Container:
     for target in wish.tmpfs:
         options += ["--tmpfs", target]
     for source, target, writable in sorted(wish.binds, key=lambda bind: len(Path(bind[1]).parts)):
+        for parent in reversed(Path(target).parents[:-1]):  # else they are for their owner alone
+            options += ["--perms", "0755", "--dir", str(parent)]
         options += ["--bind" if writable else "--ro-bind", str(source), target]
     options += ["--dir", wish.cwd, "--remount-ro", "/", "--chdir", "/"]
-    options += [
-        "--unshare-all",
-        "--uid",
-        str(wish.uid),
-        "--gid",
-        str(wish.uid),
-        "--die-with-parent",
-        "--new-session",
-    ]
-    init = [f"{BIN}/python3", "-I", "-S", "-c", INIT, str(theirs.fileno())]
+    options += [f"--unshare-{one}" for one in ("ipc", "pid", "net", "uts")]
+    options += ["--die-with-parent", "--new-session"]
+    root = os.geteuid() == 0  # then its user is a real one; else it is ours, by another number
+    options += [] if root else ["--unshare-user", "--uid", str(wish.uid), "--gid", str(wish.uid)]
+    for source in [
+        source for source, _, writable in wish.binds if writable and root and source.stat().st_uid == 0
+    ]:
+        os.chown(source, wish.uid, wish.uid)
+    init = [f"{BIN}/python3", "-I", "-S", "-c", INIT, str(theirs.fileno()), str(wish.uid if root else 0)]
     process = await asyncio.create_subprocess_exec(
         find_bwrap() or "bwrap",
         *options,
@@ -233,6 +239,9 @@ def _keep(container: Container, fd: int) -> None:
     else:
         asyncio.get_running_loop().remove_reader(fd)
         os.close(fd)
+        container.silent.append(fd)
+        if len(container.silent) == 2:
+            container.quiet.set()
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -237,6 +237,7 @@ class Daemon:
     async def _watch(self, held: Held, running: containers.Container) -> None:
         await running.programs[0].ended
         await running.kill()
+        await running.quiet.wait()
         held.over.set()
         if held.config["HostConfig"].get("AutoRemove"):
             self._forget(held)
@@ -302,7 +303,7 @@ class Daemon:
                 "container rootfs is marked read-only",
             )
         with tarfile.open(fileobj=io.BytesIO(asked.body)) as archive:
-            # Owners are not: user 1000 inside is whoever runs the tests.
+            # Owners are as they are to be when it starts.
             archive.extractall(held.volumes[target], filter="data")
         return Said(200)
 

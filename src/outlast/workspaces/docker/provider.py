@@ -267,12 +267,12 @@ class Docker:
             for target in volumes_of(spec):
                 if target != STATE:
                     await _put(engine, ident, target, yours)
-        except BaseException as error:
+        except BoxGone as gone:
+            said = "" if heard is None else await _last_of(heard)
+            raise _still_born(spec, said or str(gone)) from gone
+        except BaseException:
             if heard is not None:
-                said = await _last_of(heard) if isinstance(error, BoxGone) else ""
                 await heard.aclose()
-                if said:
-                    raise _still_born(spec, said) from error
             raise
         return heard
 
@@ -323,6 +323,7 @@ async def _last_of(words: Hijacked) -> str:
     with anyio.move_on_after(_LAST_WORDS_S), suppress(anyio.EndOfStream, anyio.BrokenResourceError):
         while True:
             said = (said + await words.receive())[-2000:]
+    await words.aclose()
     return "\n".join(filter(None, (said.decode("utf-8", "replace").strip(), words.said)))
 
 
