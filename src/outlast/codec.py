@@ -347,9 +347,12 @@ class Packer:
     def blob(self, data: bytes) -> str:
         """Put `data` among the blobs; returns its hash."""
         name = blob_hash(self._tenant, data)
-        if name not in self._held and name not in self.blobs:
+        if not self._has(name):
             self.blobs[name] = squeeze(data)
         return name
+
+    def _has(self, name: str) -> bool:
+        return name in self._held or name in self.blobs
 
     def payload(self, value: object, *, what: str) -> Payload:
         """A payload of any JSON value.
@@ -383,7 +386,11 @@ class Packer:
         )
 
     def _part(self, value: object, what: str) -> str:
-        return self.blob(_bounded(_encode(_sorted, value, what), what))
+        text = _encode(_sorted, value, what)
+        name = blob_hash(self._tenant, text)
+        if not self._has(name):  # else it was found good before, as most of a request was
+            self.blobs[name] = squeeze(_bounded(text, what))
+        return name
 
 
 def _payload_fields(kind: type) -> tuple[str, ...]:
