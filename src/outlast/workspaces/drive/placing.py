@@ -11,6 +11,7 @@ As in `outlast.workspaces.drive.scanning`, every name is looked up in an open di
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Final
@@ -162,14 +163,15 @@ class Placer:
         Raises:
             OSError
         """
-        for path, item, data in files:
+        for path, those in groupby(files, lambda file: file[0]):
             with opened(self._directory, path) as fd:
-                inner = os.open(item.name, MAKE_FILE, 0o600, dir_fd=fd)
-                try:
-                    write_all(inner, data)
-                    self._settle(inner, path, item)
-                finally:
-                    os.close(inner)
+                for _, item, data in those:
+                    inner = os.open(item.name, MAKE_FILE, 0o600, dir_fd=fd)
+                    try:
+                        write_all(inner, data)
+                        self._settle(inner, path, item)
+                    finally:
+                        os.close(inner)
 
     def begin(self, path: bytes, item: Item) -> int:
         """Begin a large file: a descriptor to write its pieces to, and to give to `end`."""
