@@ -16,6 +16,8 @@ from outlast.recovery import AskAgain, Declared, Run, plan
 from outlast.world.commit import Commit
 from tests.property.strategies import commit, logs
 
+pytestmark = pytest.mark.timeout(300)
+
 
 def forked_at(log: list[Commit], at: int, session: str = "f") -> tuple[list[Commit], SessionState]:
     """The log of a fork at commit `at`, and its state as whoever forks keeps it."""
