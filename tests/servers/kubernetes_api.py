@@ -8,7 +8,6 @@ by the Pod Security level `restricted`. Where it is slack: scheduling, nodes, wh
 
 import asyncio
 import json
-import os
 import shutil
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -17,42 +16,24 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import uvicorn
-from lightkube.models import core_v1, meta_v1, networking_v1
+from lightkube.models import meta_v1
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket
 
 from tests.servers import containers
+from tests.servers.api_rules import Refused, judged
+from tests.servers.pod_exec import channels
 from tests.servers.pod_security import violations
 
 CORE = "/api/v1/namespaces/{namespace}"
 NET = "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies"
-MODELS: Mapping[str, type[msgspec.Struct]] = {
-    "pods": core_v1.Pod,
-    "persistentvolumeclaims": core_v1.PersistentVolumeClaim,
-    "networkpolicies": networking_v1.NetworkPolicy,
-}
-
-
-class Refused(Exception):
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        self.status = status
-        self.reason = reason
-        super().__init__(message)
-
-    @property
-    def response(self) -> Response:
-        said = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
-        return JSONResponse(
-            {**said, "message": str(self), "reason": self.reason, "code": self.status},
-            status_code=self.status,
-        )
 
 
 @dataclass
@@ -323,7 +304,7 @@ class Cluster:
         protocol = next(one for one in offered if one in self.protocols)
         await websocket.accept(subprotocol=protocol)
         program = await self.running[name].run(command)
-        await _channels(websocket, program, may_close=protocol.startswith("v5"))
+        await channels(websocket, program, may_close=protocol.startswith("v5"))
 
     async def end(self) -> None:
         for running in list(self.running.values()):
@@ -334,87 +315,8 @@ class Cluster:
             await asyncio.wait(self.tasks)
 
 
-async def _channels(websocket: WebSocket, program: containers.Running, *, may_close: bool) -> None:
-    feeding = asyncio.get_running_loop().create_task(_into(websocket, program.stdin, may_close=may_close))
-    try:
-        with suppress(RuntimeError, WebSocketDisconnect):
-            await asyncio.gather(_out(websocket, program.stdout, 1), _out(websocket, program.stderr, 2))
-            await websocket.send_bytes(b"\3" + json.dumps(_ended(await program.ended)).encode())
-            await websocket.close()
-    finally:
-        feeding.cancel()
-        with suppress(asyncio.CancelledError):
-            await feeding
-
-
-def _ended(status: int) -> Mapping[str, Any]:
-    if not status:
-        return {"metadata": {}, "status": "Success"}
-    return {
-        "metadata": {},
-        "status": "Failure",
-        "reason": "NonZeroExitCode",
-        "message": f"command terminated with non-zero exit code {status}",
-        "details": {"causes": [{"reason": "ExitCode", "message": str(status)}]},
-    }
-
-
-async def _into(websocket: WebSocket, stdin: int, *, may_close: bool) -> None:
-    open_ = True
-    try:
-        while True:
-            message = await websocket.receive()
-            if message["type"] == "websocket.disconnect":
-                return
-            data = message["bytes"]
-            if data[:1] == b"\0" and open_:
-                writing = (containers.THREADS, containers.write_all, stdin, data[1:])
-                await asyncio.get_running_loop().run_in_executor(*writing)
-            elif data == b"\xff\0" and may_close and open_:
-                open_ = False
-                os.close(stdin)
-    except OSError:
-        return
-    finally:
-        if open_:
-            os.close(stdin)
-
-
-async def _out(websocket: WebSocket, fd: int, channel: int) -> None:
-    loop = asyncio.get_running_loop()
-    try:
-        while data := await loop.run_in_executor(containers.THREADS, os.read, fd, 32768):
-            await websocket.send_bytes(bytes([channel]) + data)
-    finally:
-        os.close(fd)
-
-
 def _line(event: str, pod: Mapping[str, Any]) -> bytes:
     return json.dumps({"type": event, "object": pod}).encode() + b"\n"
-
-
-def judged(kind: str, body: Any) -> None:
-    """Refuse what the API's own description does not have (`fieldValidation=Strict`)."""
-    try:
-        known = msgspec.to_builtins(msgspec.convert(body, MODELS[kind]))
-    except msgspec.ValidationError as wrong:
-        raise Refused(422, "Invalid", str(wrong)) from None
-    if unknown := _beyond(body, known):
-        raise Refused(400, "BadRequest", f'strict decoding error: unknown field "{unknown}"')
-
-
-def _beyond(said: Any, known: Any, where: str = "") -> str:
-    if isinstance(said, dict):
-        for name, value in cast("dict[str, Any]", said).items():
-            if name not in known:
-                return f"{where}.{name}"
-            if found := _beyond(value, known[name], f"{where}.{name}"):
-                return found
-    if isinstance(said, list):
-        for number, value in enumerate(cast("list[Any]", said)):
-            if found := _beyond(value, known[number], f"{where}[{number}]"):
-                return found
-    return ""
 
 
 @asynccontextmanager

@@ -23,7 +23,8 @@ from outlast.sandbox import Limits, Mount, Spec
 from outlast.workspaces.kubernetes import Claim, Kubernetes
 from outlast.workspaces.kubernetes.access import access_of
 from outlast.workspaces.kubernetes.pods import kept_claim, label_value, pod, pod_name, policy
-from tests.servers.kubernetes_api import Cluster, judged, kubeconfig, kubernetes_api
+from tests.servers.api_rules import judged
+from tests.servers.kubernetes_api import Cluster, kubeconfig, kubernetes_api
 from tests.servers.pod_security import violations
 
 SECRET = "sk-do-not-show-me"
