@@ -5,11 +5,12 @@ Its image is made here, of this machine's programs: no registry is needed.
 
 import os
 import shutil
+import signal
 import subprocess
 import tarfile
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 IMAGE = "localhost/outlast-test:1"
@@ -82,6 +83,16 @@ def podman(folder: Path) -> Generator[str]:
         )
         service.terminate()
         service.wait(20)
+        _end_watchers(folder)
+
+
+def _end_watchers(folder: Path) -> None:
+    """Its watchers of programs stay for minutes after those have ended."""
+    for found in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = found.read_bytes().split(b"\0")
+            if words[0].endswith(b"conmon") and any(os.fsencode(folder) in word for word in words):
+                os.kill(int(found.parent.name), signal.SIGKILL)
 
 
 def _make_image(target: Path) -> None:
