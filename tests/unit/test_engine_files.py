@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outlast.adapter import Agent, Places
+from outlast.adapter import Agent, Attempt, ModelAsk, Places, Send, ToolAsk, ToolResult, TurnResult
 from outlast.adapters.assistant import Assistant
 from outlast.adapters.python import IO, Loop, LoopFunction
 from outlast.adapters.scripted import BuiltIn, Scripted
@@ -335,3 +335,33 @@ async def test_of_a_call_of_the_harness_that_is_undone_the_model_is_told_so_and_
     assert ran == ["act"]
     assert outcome.status == ("interrupted" if undoes else "in_doubt")
     assert (UNDONE in str(outcome.result.value())) is undoes
+
+
+async def test_a_call_of_the_harness_that_is_reported_twice_at_once_ends_once(world: World) -> None:
+    class Twice(Scripted):
+        """Reports what its tools did twice, and two of them at once."""
+
+        async def advance(self, attempt: Attempt) -> TurnResult:
+            opening = await attempt.calls.open_model(ModelAsk("main", "m", "match", {}, ["go"]))
+            assert isinstance(opening, Send)
+            asks = [ToolAsk(name, "act", {}) for name in ("a", "b")]
+            await attempt.calls.settle_model(opening.call, {"text": "I act."}, asks, None)
+            for ask in asks:
+                await attempt.calls.start_tool(ask.harness_id, "act", {})
+            kind.machine = {"a": "1"}
+            ended = [attempt.calls.settle_tool(name, ToolResult("ok", name)) for name in ("a", "b", "a", "b")]
+            await asyncio.gather(*ended)
+            return TurnResult("done")
+
+    async def act(arguments: Mapping[str, Any]) -> str:
+        return "acted"
+
+    kind = Paper(programs=True, machine={})
+    agent = Agent("tester", Twice(built_ins={"act": BuiltIn(act)}))
+    session = await began(world, agent)
+    await works(world, agent, kind)
+    assert (await session.result(1)).status == "done"
+    ended = [one.call for one in await records(world) if isinstance(one, CallOutcome)]
+    assert sorted(ended) == [1, 2, 3]
+    roots = [one.root for one in await records(world) if isinstance(one, FilesKept)]
+    assert roots == list(dict.fromkeys(roots)), "no root comes back that was gone"

@@ -352,13 +352,16 @@ class AttemptCalls(LoopCalls):
         """Write the outcome of a call, and what it changed. Durable before it is used."""
         context, intent = self._context, state.intent
         packer, hands = context.writer.packer(), hands or self.hands(state)
-        result, changes = await hands.with_outcome(result, packer)
-        outcome = outcome_of(intent, result, packer, context.clock.now())
-        landed = context.append(*changes, outcome, packer=packer)
-        self.told.note(intent, result)
-        await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
-        await context.writer.durable(landed)
-        hands.landed()
+        with hands:
+            result, changes = await hands.with_outcome(result, packer)
+            if state.outcome is not None:  # while its files were looked at somebody else has ended it
+                return await self._settled(state)
+            outcome = outcome_of(intent, result, packer, context.clock.now())
+            landed = context.append(*changes, outcome, packer=packer)
+            self.told.note(intent, result)
+            await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
+            await context.writer.durable(landed)
+            hands.landed()
         await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy=intent.policy)
         asyncio.get_running_loop().call_soon(context.eased)
         return result

@@ -230,6 +230,13 @@ class CallFiles:
             raise WorkspaceError(detail=OVER)
         self._of.dirty = True
 
+    async def hold(self) -> None:
+        """No other call changes files, or writes down what they are, until this one is over."""
+        async with self._taking:
+            if not self.changed:
+                await self._of.changing.acquire()
+                self.changed = True
+
     def release(self) -> None:
         """Another call may change files."""
         self.over = True

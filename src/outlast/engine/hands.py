@@ -57,6 +57,7 @@ class Hands:
         context.check()
         self._docs.over = self._files.over = True
         if self._changed:
+            await self._files.hold()  # roots stand in the log in the order in which the files were so
             self._kept = await context.files.of_call(intent, packer)
         result, edits = await context.documents.with_outcome(intent, result, self._docs, packer)
         return result, (*self._kept, *edits)
