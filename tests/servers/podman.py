@@ -16,8 +16,8 @@ from pathlib import Path
 IMAGE = "localhost/outlast-test:1"
 INSTALL = "apt-get install -y --no-install-recommends podman runc"
 PROGRAMS = (
-    "sh bash cat chmod cut date echo env false grep head id kill ln ls mkdir mkfifo printf readlink rm sed seq setsid "
-    "sleep sort stat tail tee touch true wc"
+    "sh bash cat chmod cut date echo env false find grep head id kill ln ls mkdir mkfifo printf readlink rm "
+    "sed seq setsid sleep sort stat tail tee touch true wc"
 )
 CONTAINERS = """
 [engine]
