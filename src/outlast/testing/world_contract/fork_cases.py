@@ -373,10 +373,11 @@ async def a_fork_is_ready_as_its_first_commit_says(store: Store) -> None:
         await opened(world, "t", turn_open=False)
         assert await world.fork("t", "at-rest", commit(2, 0, b"fork", turn_open=False))
         assert await world.fork("s", "parked", commit(5, 1, b"fork", parked=True))
+        assert await world.fork("s", "woken", commit(5, 1, b"fork", parked=True, wake_at_s=1.0))
         assert await world.fork("s", "open", commit(5, 1, b"fork"))
         same((await claimed(world, "w2")).lease.session, "open")
         await sent(world, "at-rest", "in-9")
-        same((await claimed(world, "w2")).lease.session, "at-rest")
+        same({(await claimed(world, "w2")).lease.session for _ in range(2)}, {"at-rest", "woken"})
 
 
 CASES: tuple[Case, ...] = (

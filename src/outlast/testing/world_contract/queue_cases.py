@@ -107,6 +107,13 @@ async def a_wake_time_wakes_a_session_whose_turn_is_parked(store: Store) -> None
 
 
 @promise()
+async def a_session_may_begin_parked_with_a_wake_time(store: Store) -> None:
+    async with store.open() as world:
+        await opened(world, parked=True, wake_at_s=1.0)
+        assert await _is_ready(world)
+
+
+@promise()
 async def the_takeover_of_a_woken_session_is_dated_behind_its_wake_time(store: Store) -> None:
     async with store.open() as world:
         lease = await held(world)

@@ -40,8 +40,7 @@ made as (
     insert into outlast.session (tenant, state, route, id, created_at_s, worker, ready_at, era, change, format, fence,
         seq, deltas, snapshot_seq, waiting, arrivals, turn_open, parked, wake_at_s, updated_at_s, status)
     select $2, 0, $3, $4, c.now_s, null,
-        case when $5 and not $6 and $7::float8 is null then c.change - 1125899906842624
-            when $5 and $6 then null else $7::float8 end,
+        case when $5 and not $6 and $7::float8 is null then c.change - 1125899906842624 else $7::float8 end,
         c.change >> 12, c.change, $8, $25, $26::bigint, 0, $9, 0,
         (select count(*) from outlast.input i where i.session = $24 and i.consumed_by < $26), $5, $6, $7::float8, c.now_s,
         $10
