@@ -81,10 +81,9 @@ async def test_hosted_keeps(case: Case) -> None:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("podman")
+def service() -> Iterator[str]:
     try:
-        with podman(folder) as socket:
+        with podman() as socket:
             yield socket
     except Missing as missing:
         pytest.fail(str(missing))

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,10 @@ CONTAINERS = """
 runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
+# Locks and state of its own: by default all services of this user have the same, and one that starts frees the locks of
+# the others.
+lock_type = "file"
+tmp_dir = "{folder}/state"
 [containers]
 default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
 """
@@ -51,10 +56,16 @@ def needed() -> str:
 
 
 @contextmanager
-def podman(folder: Path) -> Generator[str]:
+def podman() -> Generator[str]:
     """The path of the socket of a service that runs."""
     program = needed()
-    (folder / "containers.conf").write_text(CONTAINERS)
+    # A short name: the watcher of a container finds no way to the sockets in a long one, and misses its end.
+    with tempfile.TemporaryDirectory(prefix="podman-", ignore_cleanup_errors=True) as name:
+        yield from _served(program, Path(name))
+
+
+def _served(program: str, folder: Path) -> Generator[str]:
+    (folder / "containers.conf").write_text(CONTAINERS.format(folder=folder))
     (folder / "storage.conf").write_text(STORAGE.format(folder=folder))
     env = {
         **os.environ,
