@@ -32,9 +32,12 @@ async def alone(
     try:
         yield process
     finally:
-        for pid in {process.pid, *processes_of(stage.home("nobody"), stage.shop)}:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        pids = {process.pid, *processes_of(stage.home("nobody"), stage.shop)}
+        # All stand still before the first dies: none may hear of another's end and go on.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
         process.wait(LIMIT_S)
         process.stdin.close()
 
