@@ -63,7 +63,7 @@ class OnDocker:
 class OnStandIn(OnDocker):
     def __init__(self, daemon: Daemon) -> None:
         # Control groups are the real daemon's; what is asked of them is looked at where it arrives.
-        super().__init__(daemon.socket, "docker.io/library/python:3.13", frozenset({"limits"}))
+        super().__init__(daemon.socket, "python:3.13", frozenset({"limits"}))
         self._daemon = daemon
 
     async def kill_supervisor(self, ref: Ref) -> None:

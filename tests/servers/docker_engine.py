@@ -79,7 +79,7 @@ class Daemon:
     """The daemon: what it was asked, and what it holds."""
 
     folder: Path
-    images: dict[str, str] = field(default_factory=lambda: {"docker.io/library/python:3.13": containers.PATH})
+    images: dict[str, str] = field(default_factory=lambda: {"python:3.13": containers.PATH})
     """By name; the PATH that each has."""
     version: str = "1.47"
     asked: list[Asked] = field(default_factory=list[Asked])
@@ -165,7 +165,7 @@ class Daemon:
 
     def _pull(self, asked: Asked) -> Said:
         name = f"{asked.query['fromImage']}:{asked.query.get('tag', 'latest')}"
-        if name.startswith("docker.io/library/pullable"):
+        if name.startswith("pullable"):
             self.images[name] = containers.PATH
             return Said(200, b'{"status":"Pull complete"}\r\n')
         message = f"manifest for {name} not found: manifest unknown"

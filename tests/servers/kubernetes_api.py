@@ -51,7 +51,7 @@ class Cluster:
     forbidden: set[str] = field(default_factory=set[str])
     """Kinds of things that the user has no right to; `pods/exec` is one."""
     quota: int = 100
-    images: dict[str, str] = field(default_factory=lambda: {"docker.io/library/python:3.13": containers.PATH})
+    images: dict[str, str] = field(default_factory=lambda: {"python:3.13": containers.PATH})
     no_node: str = ""
     protocols: tuple[str, ...] = ("v5.channel.k8s.io", "v4.channel.k8s.io")
     url: str = ""

@@ -33,16 +33,19 @@ def test_what_is_said_comes_before_the_agents_own_and_that_before_here(tmp_path:
     assert workspace_of(OWN, None, tmp_path, (), "m").cwd == str(tmp_path)
     assert workspace_of(OWN, str(tmp_path), None, (), "m").placement == "host:m"
     assert workspace_of(LOOP, None, None, (), "m").cwd == str(Path.cwd())
-    made = workspace_of(PROGRAM, "sandbox", None, ("pypi.org", "*.internal:8443"), "m")
+    made = workspace_of(PROGRAM, "sandbox", None, ("packages.example.com", "*.internal:8443"), "m")
     assert (made.kind, made.isolated) == ("sandbox", True)
-    assert [one["host"] for one in made.reference()["network"]["allow"]] == ["pypi.org", "*.internal"]
+    assert [one["host"] for one in made.reference()["network"]["allow"]] == [
+        "packages.example.com",
+        "*.internal",
+    ]
 
 
 def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="--workspace sandbox, where it is isolated"):
         workspace_of(PROGRAM, "virtual", None, (), "m")
     with pytest.raises(BadInput, match="add --workspace sandbox"):
-        workspace_of(LOOP, "virtual", None, ("pypi.org",), "m")
+        workspace_of(LOOP, "virtual", None, ("packages.example.com",), "m")
     with pytest.raises(BadInput, match="give one of them"):
         workspace_of(LOOP, "virtual", tmp_path, (), "m")
     with pytest.raises(BadInput, match="is no directory"):

@@ -26,9 +26,7 @@ SPEC = Spec(
 )
 
 
-async def attach(
-    daemon: Daemon, spec: Spec = SPEC, *, image: str = "docker.io/library/python:3.13", pull: bool = True
-) -> None:
+async def attach(daemon: Daemon, spec: Spec = SPEC, *, image: str = "python:3.13", pull: bool = True) -> None:
     provider = Docker(host=f"unix://{daemon.socket}", image=image, pull=pull)
     async with provider.attach(spec, 1):
         pass
@@ -147,8 +145,8 @@ async def test_no_secret_arrives_at_the_daemon() -> None:
 async def test_an_image_that_is_not_there_is_pulled_and_else_it_is_said_how_to_bring_it() -> None:
     with TemporaryDirectory() as folder:
         async with docker_engine(Path(folder)) as daemon:
-            await attach(daemon, image="docker.io/library/pullable:2")
-            assert "docker.io/library/pullable:2" in daemon.images
+            await attach(daemon, image="pullable:2")
+            assert "pullable:2" in daemon.images
             with pytest.raises(BoxError, match=r"cannot pull it .*Where no registry is reached, bring it"):
                 await attach(daemon, image="nowhere:1")
             with pytest.raises(BoxError, match=r"`docker pull nowhere:1`"):

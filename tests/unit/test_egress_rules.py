@@ -30,7 +30,7 @@ SEGMENTS = st.text("abzAZ09-._~%!$&'()*+,;=:@/\\", max_size=12)
 
 
 def test_what_is_allowed_is_text_with_ports() -> None:
-    assert Allow.read("PyPI.org") == Allow("pypi.org", (80, 443))
+    assert Allow.read("Packages.example.com") == Allow("packages.example.com", (80, 443))
     assert Allow.read("forge.example:3000") == Allow("forge.example", (3000,))
     assert Allow.read("forge.example:*") == Allow("forge.example", ())
     assert Allow.read("*.example.com") == Allow("*.example.com")
@@ -49,10 +49,10 @@ def test_a_credential_may_be_for_a_url() -> None:
     "text",
     [
         "",
-        "https://pypi.org",
-        "pypi.org/simple",
-        "pypi.org:https",
-        "pypi.org:0",
+        "https://packages.example.com",
+        "packages.example.com/simple",
+        "packages.example.com:https",
+        "packages.example.com:0",
         "127.1",
         "*.10.0.0.1",
         "a.*",
@@ -103,14 +103,14 @@ def test_two_credentials_are_told_apart_by_name() -> None:
 
 
 def test_one_host_is_no_list_of_hosts() -> None:
-    with pytest.raises(BadInput, match=r"\['pypi.org'\]"):
-        network("pypi.org")
+    with pytest.raises(BadInput, match=r"\['packages.example.com'\]"):
+        network("packages.example.com")
 
 
 def test_what_is_written_down_is_json_reads_back_and_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORGE_TOKEN", "hunter2-hunter2")
     found = network(
-        ["pypi.org", "*.example.com:*", Allow("db.internal", (5432,), private=True)],
+        ["packages.example.com", "*.example.com:*", Allow("db.internal", (5432,), private=True)],
         [
             Credential(
                 "https://forge.example/team", TOKEN, kind="basic", user="git", methods=["get", "POST"]
@@ -128,7 +128,7 @@ def test_what_is_written_down_is_json_reads_back_and_holds_no_secret(monkeypatch
     "reference",
     [
         {"allow": [{"host": "a", "colour": "red"}]},
-        {"allow": ["pypi.org"]},
+        {"allow": ["packages.example.com"]},
         {"credentials": [{"host": "a"}]},
         {"credentials": [{"host": "a", "secret": {"source": "vault", "name": "x"}}]},
         {"allow": 1},

@@ -34,7 +34,7 @@ DIRECTORY = "directory"
     epilog=examples(
         'outlast run claude-code "Add a pricing page and make its test pass"',
         "outlast run claude-code                      # after a crash, in the same directory",
-        'outlast run claude-code "Try the new parser" --workspace sandbox --allow pypi.org',
+        'outlast run claude-code "Try the new parser" --workspace sandbox --allow packages.example.com',
         'outlast run claude-code "Now the changelog" --session pricing-3f2a',
     )
 )

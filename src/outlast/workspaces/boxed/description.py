@@ -83,7 +83,7 @@ def sandbox(  # noqa: PLR0913 - each keyword is a property of the machine
             turn ends, or never.
         idle_s: seconds for which it outlives its worker, and with it commands that run: the next worker attaches to
             them. 0: it ends with each attempt, and is made anew from the files.
-        allow: hosts that are reached: `pypi.org`, `*.internal:8443`; see `outlast.workspaces.egress.Allow`.
+        allow: hosts that are reached: `packages.example.com`, `*.internal:8443`; see `outlast.workspaces.egress.Allow`.
         credentials: what is added to requests on the way out, and never seen inside.
         limits: of memory, processes and output.
         image: of providers that have such; by default the programs of the worker's machine.

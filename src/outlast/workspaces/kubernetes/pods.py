@@ -14,7 +14,7 @@ from typing import Any, Final
 from outlast.ids import derived_id, digest
 from outlast.sandbox import Spec
 
-IMAGE: Final = "docker.io/library/python:3.13"
+IMAGE: Final = "python:3.13"
 STATE: Final = "/outlast"
 CONTAINER: Final = "box"
 POLICY: Final = "outlast-boxes"
