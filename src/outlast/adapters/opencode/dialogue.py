@@ -5,13 +5,14 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 from outlast.adapter import MAIN, SIDE, Deny, HookAsk, Let, ToolResult
 from outlast.adapters.opencode.policies import application_tool
 from outlast.adapters.opencode.results import result_of
 from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 from outlast.codec import canonical
+from outlast.errors import TurnStopped
 
 COMPACTION: Final = f"{SIDE}compaction"
 FOREIGN: Final = f"{SIDE}foreign"
@@ -26,6 +27,10 @@ _TALK: Final = ("input", "messages")
 _ABOVE: Final = ("system", "developer")
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+async def _stopped() -> NoReturn:
+    raise TurnStopped("OpenCode is being stopped")
 
 
 class OpenCodeDialogue:
@@ -56,6 +61,10 @@ class OpenCodeDialogue:
         """It has asked for something: it goes on with the turn."""
         self.over = False
         """The turn has ended in the harness: nothing more goes upstream."""
+
+    def hang_up(self) -> None:
+        """OpenCode is being stopped, and can be asked for nothing any more: what it still asks for is refused."""
+        self.record, self.news = _stopped, None
 
     async def recorded(self, *, tool: bool = False) -> None:
         if self.news is not None and not tool:

@@ -64,7 +64,10 @@ class Driver:
             tasks.start_soon(self._drain, lines)
             permissions = Permissions(self._attempt, client)
             tasks.start_soon(self._listen, client, permissions)
-            result = await self._turn(client, permissions, tasks)
+            try:
+                result = await self._turn(client, permissions, tasks)
+            finally:
+                self._dialogue.hang_up()
             tasks.cancel_scope.cancel()
         return result
 
