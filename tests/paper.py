@@ -21,7 +21,7 @@ from outlast.errors import FileMissing, WorkspaceError
 from outlast.fold import SessionState
 from outlast.ids import blob_hash
 from outlast.sites import Ground
-from outlast.workspace import Command, Kind, Ran, Stay
+from outlast.workspace import Command, Kind, Ran, Stay, Undone
 from outlast.world import World
 
 
@@ -43,8 +43,8 @@ class Paper:
     """The files of a machine that lives on."""
     where: str = ""
     """The directory that its shell is in."""
-    undoes: bool = False
-    """Whether it is sure that nothing is left of calls without an outcome."""
+    undoes: Undone = ""
+    """What it is sure to have undone of calls without an outcome."""
     captured: list[str] = field(default_factory=list[str])
     padding: tuple[bytes, ...] = ()
     """Packs that every capture has beside its own."""

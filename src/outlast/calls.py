@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from outlast.inquiry import Inquiry
 from outlast.records import CallIntent, Usage
 from outlast.records.kinds import OnDoubt, OutcomeStatus, Policy, RunsIn
 from outlast.tool import Tool
@@ -34,6 +35,9 @@ class Resolved:
     verifier: Tool | None = None
     """Of a call that the harness runs: what can be asked whether it took effect, and what makes it good. It is not run
     itself."""
+    inquiry: Inquiry | None = None
+    """Of a call that the harness runs: how the workspace shows whether it took effect. It is used where the policy is
+    `verify`; a `verifier` that has a `verify` comes first."""
     unasked: bool = False
     """Of a call that the harness runs: it asks nobody before it does, neither by a hook nor for approval. Whoever hands
     it the answer that holds such a call lets it begin (`Calls.begin_unasked`)."""

@@ -212,7 +212,7 @@ def _of_call(state: SessionState, record: CallRecord) -> None:
             _intent(state, record)
         case CallStarted():
             call = _open_call(state, record.call, record.turn)
-            call.started = state.fence
+            call.started, call.witness = state.fence, own(record.witness)
             call.decided = None  # a word to run it again is about one run: this
         case CallOutcome():
             _outcome(state, record)

@@ -14,13 +14,15 @@ Finished calls are not here: they are read back, never run. For each open call o
   a policy of its own, and its end decides. Ended well, the call is settled with it; else it is in doubt as it was, and
   is not compensated again but on a person's word.
 
+A call of the harness's that was asked about and had no effect is like one that had not begun.
+
 Calls that the harness itself runs can be run again only as far as the adapter is able to. The rest of a batch is
 answered with "not completed, call again" where a new call does no harm: it had not begun, or it is `safe`. A `keyed`
 one is in doubt, since a new call has a new key. So is the rest of a batch answered of which the harness runs a call
 unasked: it would, were it given the answer once more.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -50,6 +52,10 @@ COMPENSATED: Final = (
     "this call as not done; make it again only if it is still wanted."
 )
 NOT_COMPENSATED: Final = " It was to be compensated, but {name} ended as {status}{said}."
+NOT_DONE: Final = (
+    "interrupted - not completed, call again. The process that ran it was lost, and it was found since that this call "
+    "had no effect."
+)
 CANCELLED: Final = "This call was cancelled before it began."
 CANCELLED_IN_DOUBT: Final = (
     "The turn was cancelled while this call ran. It may have taken effect, in full or in part. "
@@ -138,7 +144,12 @@ class Interrupt:
 
 
 Step: TypeAlias = AskAgain | Run | Verify | Doubt | Interrupt | Compensate
+Found: TypeAlias = Mapping[int, Literal["not_done", "unsure"]]
+"""By call, what was found of open calls that the harness runs, in this attempt."""
 Declare: TypeAlias = Callable[[CallIntent], Declared | None]
+
+
+_NOTHING: Final[Found] = {}
 
 
 def stricter(recorded: Policy, declared: Policy) -> Policy:
@@ -146,12 +157,15 @@ def stricter(recorded: Policy, declared: Policy) -> Policy:
     return recorded if STRICTNESS[recorded] >= STRICTNESS[declared] else declared
 
 
-def plan(turn: TurnState, declare: Declare, abilities: Abilities, now_s: float) -> Sequence[Step]:
+def plan(
+    turn: TurnState, declare: Declare, abilities: Abilities, now_s: float, found: Found = _NOTHING
+) -> Sequence[Step]:
     """What to do about each open call of `turn`, in order of the calls.
 
     Args:
         declare: what today's code says of the tool of an intent; None for a tool that is gone, which counts as `never`.
         now_s: Unix time, for keys that are honoured for a while only.
+        found: of calls with a `Verify` in the plan before, which have been asked about since and are open still.
     """
     steps: list[Step] = []
     runs: list[tuple[bool, int, Step]] = []
@@ -162,7 +176,9 @@ def plan(turn: TurnState, declare: Declare, abilities: Abilities, now_s: float) 
         if call.intent.compensates in turn.calls and turn.calls[call.intent.compensates].open:
             continue  # it goes with the call that it compensates
         made_good = _made_good(turn, call, declare, now_s)
-        step, otherwise = (made_good, made_good) if made_good is not None else _step(call, declare, now_s)
+        step, otherwise = (
+            (made_good, made_good) if made_good is not None else _step(call, declare, now_s, found)
+        )
         if isinstance(step, Run) and call.intent.call in closed:
             step = otherwise
         elif isinstance(step, Run) and _is_limited(call.intent):
@@ -238,7 +254,7 @@ def doubt_text(compensation: CallState | None, said: str = "", otherwise: str = 
     return otherwise + NOT_COMPENSATED.format(name=name, status=status.replace("_", " "), said=so)
 
 
-def _step(call: CallState, declare: Declare, now_s: float) -> tuple[Step, Step]:
+def _step(call: CallState, declare: Declare, now_s: float, found: Found = _NOTHING) -> tuple[Step, Step]:
     """What to do about one call, and what to do instead where it would have to run and cannot."""
     intent = call.intent
     if intent.kind == "model":
@@ -256,7 +272,9 @@ def _step(call: CallState, declare: Declare, now_s: float) -> tuple[Step, Step]:
             return Run(intent.call, again=True), Interrupt(intent.call, NOT_COMPLETED)
         case "keyed" if _honoured(intent, declared, now_s):
             return Run(intent.call, again=True), doubt
-        case "verify":
+        case "verify" if found.get(intent.call) == "not_done":
+            return Run(intent.call, again=True), Interrupt(intent.call, NOT_DONE)
+        case "verify" if intent.call not in found:
             return Verify(intent.call, on_doubt, declared.compensate), doubt
         case _:
             return doubt, doubt

@@ -57,6 +57,8 @@ class CallState(msgspec.Struct, gc=False):
     """Billed for it so far, void answers included."""
     tries: int = 0
     """Of a tool call: tries that ended without any effect, by the tool's own word."""
+    witness: Payload = EMPTY
+    """What was noted when it was last let go, to tell later whether it took effect."""
 
     @property
     def open(self) -> bool:
@@ -197,7 +199,7 @@ class TurnState(msgspec.Struct):
         return self.parked.why if self.parked is not None else "waiting" if self.waits else "open"
 
     def open_calls(self) -> list[CallState]:
-        return [call for call in self.calls.values() if call.outcome is None]
+        return [call for call in self.calls.values() if call.open]
 
     def count(self, before: int = 0) -> int:
         """Its model and tool calls, those `before` a number only if that is given."""
@@ -331,8 +333,7 @@ class SessionState(msgspec.Struct):
 
     def version_of(self, document: str) -> int:
         """The version of a document; 0 of one that is not there."""
-        found = self.documents.get(document)
-        return 0 if found is None else found.version
+        return self.documents[document].version if document in self.documents else 0
 
     def open_turn(self, record: TurnOpened) -> None:
         """The next turn begins."""

@@ -35,6 +35,10 @@ Checkpoint: TypeAlias = Literal["call", "turn", "off"]
 """When the files of a workspace are written down: with the outcome of each call that may have changed them, when a turn
 ends, or never."""
 
+Undone: TypeAlias = Literal["", "files", "all"]
+"""What is undone of a call: nothing that is known; its `files`, while what it sent to hosts that it could reach may
+stand; or `all`: nothing of it is left, neither in the files nor anywhere that it could reach."""
+
 OUTPUT_LIMIT: Final = 200_000
 """Bytes of each stream of a command that `Ran` keeps: the first and the last half of it."""
 
@@ -224,8 +228,8 @@ class Undoes(Protocol):
     """A site that can be sure about calls which were cut off before it was opened."""
 
     @property
-    def undoes(self) -> bool:
-        """Nothing is left of any call without an outcome, neither in its files nor anywhere that it could reach."""
+    def undoes(self) -> Undone:
+        """What is undone of every call without an outcome."""
         ...
 
 

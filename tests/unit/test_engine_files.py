@@ -15,7 +15,6 @@ from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.clock import ManualClock, SystemClock
 from outlast.codec import unsqueeze
 from outlast.engine.load import load_state
-from outlast.engine.recover import UNDONE
 from outlast.errors import BoxGone, WorkspaceError
 from outlast.fold import SessionState, records_of
 from outlast.gate import Point
@@ -29,7 +28,7 @@ from outlast.workspace_tools import workspace_tools
 from outlast.world import World
 from outlast.worlds.memory import open_memory
 from tests.paper import Paper, Scrap, files_of, on_paper
-from tests.unit.engine_desk import Desk, call, records, say
+from tests.unit.engine_desk import Desk, records
 from tests.unit.listed_model import Listed, says, texts, wants
 
 DATA = Path("/nonexistent-data")
@@ -311,30 +310,6 @@ async def test_a_capture_that_is_large_lands_in_several_commits_before_its_recor
     ahead = [commit for commit in await world.commits("s-1") if commit.header.events == 0]
     assert len(ahead) >= 4
     assert await kept(world) == {"a": "1"}
-
-
-@pytest.mark.parametrize("undoes", [True, False])
-async def test_of_a_call_of_the_harness_that_is_undone_the_model_is_told_so_and_of_no_other(
-    undoes: bool,  # noqa: FBT001 - a parameter of the test
-) -> None:
-    ran: list[str] = []
-
-    async def act(arguments: Mapping[str, Any]) -> str:
-        ran.append("act")
-        return "acted"
-
-    script = say("I act.", call("act"))
-    agent = Agent("tester", Scripted(script=[script], built_ins={"act": BuiltIn(act)}))
-    async with open_memory() as world:
-        session = await began(world, agent)
-        kind = Paper(programs=True, undoes=undoes)
-        await life(world, agent, kind, "w-1", Spot(Point.AFTER_EFFECT, "never"))
-        await life(world, agent, kind, "w-2")
-        (outcome,) = [one for one in await records(world) if isinstance(one, CallOutcome) and one.call == 2]
-        assert (await session.result(1)).status == "done"
-    assert ran == ["act"]
-    assert outcome.status == ("interrupted" if undoes else "in_doubt")
-    assert (UNDONE in str(outcome.result.value())) is undoes
 
 
 async def test_a_call_of_the_harness_that_is_reported_twice_at_once_ends_once(world: World) -> None:

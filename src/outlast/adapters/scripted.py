@@ -29,6 +29,7 @@ from outlast.adapter import (
 from outlast.errors import BadInput, TurnStopped
 from outlast.gate import Point
 from outlast.ids import digest
+from outlast.inquiry import Inquiry
 from outlast.records import Usage
 from outlast.records.kinds import OnDoubt, Policy
 from outlast.recovery import Abilities
@@ -67,6 +68,8 @@ class BuiltIn:
     function: Callable[[Mapping[str, Any]], Awaitable[object]]
     policy: Policy = "never"
     on_doubt: OnDoubt = "tell"
+    inquiry: Callable[[Mapping[str, Any]], Inquiry] | None = None
+    """Makes what can be asked about a call with these arguments."""
 
 
 class Scripted:
@@ -111,7 +114,8 @@ class Scripted:
     def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
         built_in = self._built_ins.get(name)
         if built_in is not None:
-            return Resolved(name, "harness", built_in.policy, built_in.on_doubt)
+            inquiry = None if built_in.inquiry is None else built_in.inquiry(arguments)
+            return Resolved(name, "harness", built_in.policy, built_in.on_doubt, inquiry=inquiry)
         tool = tools.get(name)
         if tool is None:
             return Resolved(name, "worker", "never")

@@ -13,6 +13,7 @@ from outlast.documents import Document, Wish
 from outlast.engine.calls import AttemptCalls
 from outlast.engine.context import Context
 from outlast.engine.results import read_result
+from outlast.engine.scene import scene_of
 from outlast.engine.silence import SILENCE_S, HeardProcesses, Silence
 from outlast.engine.steers import AttemptSteers
 from outlast.fold import CallState, FileState, SessionState, TurnState
@@ -49,6 +50,7 @@ class EngineAttempt:
         self, context: Context, agent: Agent, around: Surroundings, *, resumed: bool, prompt: str
     ) -> None:
         self._context = context
+        context.scene = scene_of(around.site, around.places, around.processes)
         self._around = around
         self._agent = agent
         self._prompt = prompt

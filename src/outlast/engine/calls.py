@@ -17,11 +17,13 @@ from outlast.engine.models import ModelCalls
 from outlast.engine.permits import Permits
 from outlast.engine.results import outcome_of
 from outlast.engine.runs import Runs
+from outlast.engine.scene import noted
 from outlast.engine.waits import LOOK_S
 from outlast.errors import TurnStopped
 from outlast.fold import CallState
 from outlast.gate import Point
-from outlast.records import CallIntent, CallRetracted, CallStarted, Usage
+from outlast.inquiry import Inquiry, Witness
+from outlast.records import EMPTY, CallIntent, CallRetracted, CallStarted, Usage
 from outlast.records.events import LiveDelta
 from outlast.recovery import stricter
 from outlast.tool import TryAgain, result_text
@@ -97,7 +99,7 @@ class AttemptCalls(LoopCalls):
         # Arguments may differ, since harnesses normalise them; but recovery must not be bolder than what begins allows.
         if stricter(intent.policy, means.policy) != intent.policy:
             return Deny(NOT_GRANTED)
-        return await self._let(state, arguments) or Let(intent.call, arguments)
+        return await self._let(state, arguments, means.inquiry) or Let(intent.call, arguments)
 
     async def begin_unasked(self, call: int) -> None:
         context = self._context
@@ -116,9 +118,12 @@ class AttemptCalls(LoopCalls):
 
     async def _begins(self, state: CallState) -> bool:
         arguments = await self._context.value(state.intent.arguments)
-        return await self._denial(state) is None and await self._let(state, arguments) is None
+        inquiry = self._context.resolve(state.intent.name, arguments).inquiry
+        return await self._denial(state) is None and await self._let(state, arguments, inquiry) is None
 
-    async def _let(self, state: CallState, arguments: Mapping[str, Any]) -> Deny | None:
+    async def _let(
+        self, state: CallState, arguments: Mapping[str, Any], inquiry: Inquiry | None
+    ) -> Deny | None:
         """Write that the harness may run a call; or say why it must not."""
         context, intent = self._context, state.intent
         denied = await self._permits.refusal(state, arguments)
@@ -126,12 +131,14 @@ class AttemptCalls(LoopCalls):
             return Deny(result_text((await self._deny(state, denied)).value), settled=True)
         await context.afford(intent.call)
         await context.room(None)
+        scene, asks = context.scene, intent.policy == "verify"
+        witness = await noted(inquiry, scene) if inquiry is not None and scene is not None and asks else None
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
         # Last of all: it may have been let go meanwhile, or the attempt is ending.
         late = await self._denial(state)
         if late is not None:
             return late
-        await self._start(state)
+        await self._start(state, witness)
         await context.gate.cross(Point.AFTER_START, call=intent.call, policy=intent.policy)
         return None
 
@@ -145,12 +152,13 @@ class AttemptCalls(LoopCalls):
             return Deny(RUNNING)
         return Deny(NOT_GRANTED) if state.started and state.intent.call not in self.may_run else None
 
-    async def _start(self, state: CallState) -> None:
+    async def _start(self, state: CallState, witness: Witness | None = None) -> None:
         """Write that the call may begin; wait for it unless the call is `safe`."""
         context, intent = self._context, state.intent
-        lazy = intent.policy == "safe"
-        record = CallStarted(intent.call, intent.turn, intent.lane, context.clock.now())
-        landed = context.append(record, lazy=lazy)
+        lazy, packer = intent.policy == "safe", context.writer.packer()
+        seen = EMPTY if witness is None else packer.payload(dict(witness), what="the witness of a call")
+        record = CallStarted(intent.call, intent.turn, intent.lane, context.clock.now(), seen)
+        landed = context.append(record, packer=packer, lazy=lazy)
         if not lazy:
             await context.writer.durable(landed)
 

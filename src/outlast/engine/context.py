@@ -20,6 +20,7 @@ from outlast.errors import AttemptLost, OutlastError, TurnStopped
 from outlast.fold import TurnState
 from outlast.gate import Gate
 from outlast.ids import digest
+from outlast.inquiry import Scene
 from outlast.records import AnyRecord, CallIntent, Payload, TurnParked
 from outlast.records.kinds import ParkedFor
 from outlast.rules import Rule
@@ -40,6 +41,8 @@ class Context:
     """The attempt is over: whoever still holds a part of it must not write any more."""
     failure: OutlastError | None = None
     """What the attempt ends for, where it failed beneath its adapter."""
+    scene: Scene | None = None
+    """What inquiries look at; None: nothing."""
 
     def __init__(
         self,
@@ -80,6 +83,8 @@ class Context:
         self._allowance = Allowance(world, writer)
         self.documents = Documents(writer.state, self.blobs, {}, clock)
         self.files = WorkFiles(writer, gate, clock)
+        self._said: dict[int, Mapping[str, Any]] = {}
+        """Arguments of calls of the harness that stand behind blobs and were fetched."""
         self._held = self._resting = 0
         self._over = asyncio.Event()
         self._rest = asyncio.Event()
@@ -221,7 +226,7 @@ class Context:
         if not intent.compensates:
             found = self.tools.get(intent.name)
             asks = found is None and intent.runs_in == "harness"
-            return self.resolve(intent.name, {}).verifier if asks else found
+            return self.means(intent).verifier if asks else found
         made_good = self.tool_of(self.turn.calls[intent.compensates].intent)
         found = None if made_good is None else made_good.compensate
         return found if found is not None and found.name == intent.name else None
@@ -251,8 +256,15 @@ class Context:
         return self.adapter.resolve(name, arguments, self.tools)
 
     def means(self, intent: CallIntent) -> Resolved:
-        """What today's adapter says of the tool of a call that the harness runs."""
-        return self.resolve(intent.name, intent.arguments.value() if not intent.arguments.ref else {})
+        """What today's adapter says of a call that the harness runs; without arguments where nobody `fetched` them."""
+        said = self._said.get(intent.call, {}) if intent.arguments.ref else intent.arguments.value()
+        return self.resolve(intent.name, said)
+
+    async def fetched(self, intents: Sequence[CallIntent]) -> None:
+        """Fetch the arguments of these calls, for `means`."""
+        behind = [intent for intent in intents if intent.arguments.ref and intent.call not in self._said]
+        values = await self.values([intent.arguments for intent in behind])
+        self._said.update((intent.call, value) for intent, value in zip(behind, values, strict=True))
 
     def key_of(self, call: int) -> str:
         """The idempotency key of a call: the same in every attempt and World, another in every session and fork."""

@@ -55,7 +55,7 @@ class CallIO:
 
 
 @dataclass(frozen=True, slots=True)
-class _Overdue:
+class Overdue:
     """A function did not end within its time. If it goes on all the same, nobody waits for it any more."""
 
     detail: str = ""
@@ -70,9 +70,9 @@ async def run_function(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> 
     error like any other: it must not take the worker or the turn with it. One that does not end within its time-out,
     even when it is cancelled, is left to itself.
     """
-    ended = await _within(lambda: tool.call(io, arguments), tool.timeout_s)
+    ended = await within(lambda: tool.call(io, arguments), tool.timeout_s)
     match ended:
-        case _Overdue(detail=detail):
+        case Overdue(detail=detail):
             text = f"{tool.name} ended with a time-out (limit {tool.timeout_s:g} s){detail}. It may have taken effect."
             return ToolResult("error", as_unicode(text))
         case TryAgain():
@@ -87,9 +87,9 @@ async def run_function(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> 
 
 async def ask_verify(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> Verdict:
     """Ask the tool whether its open call took effect. Whatever goes wrong is not knowing."""
-    ended = await _within(lambda: tool.ask(io, arguments), tool.timeout_s)
+    ended = await within(lambda: tool.ask(io, arguments), tool.timeout_s)
     match ended:
-        case _Overdue():
+        case Overdue():
             return Unsure(f"verify gave no answer within {tool.timeout_s:g} s")
         case BaseException():
             return Unsure(f"verify raised {described(ended)}")
@@ -101,8 +101,8 @@ async def ask_verify(tool: Tool, io: CallIO, arguments: Mapping[str, Any]) -> Ve
             return Unsure(f"verify returned {type(ended).__name__}")
 
 
-async def _within(job: Callable[[], Awaitable[object]], timeout_s: float) -> object:
-    """What `job` returns or raises, or that it is overdue. It is a task of its own: one that never ends is left."""
+async def within(job: Callable[[], Awaitable[object]], timeout_s: float) -> object:
+    """What `job` returns or raises, or `Overdue`. It is a task of its own: one that never ends is left."""
     loop = asyncio.get_running_loop()
     over: Ending[None] = Ending()
     task = loop.create_task(_caught(job, over))
@@ -120,9 +120,9 @@ async def _within(job: Callable[[], Awaitable[object]], timeout_s: float) -> obj
         await asyncio.wait({task})
         raise
     if not done or task.cancelled():
-        return _Overdue()
+        return Overdue()
     ended = task.result()
-    return _Overdue(f": {described(ended)}") if isinstance(ended, BaseException) else ended
+    return Overdue(f": {described(ended)}") if isinstance(ended, BaseException) else ended
 
 
 async def _caught(job: Callable[[], Awaitable[object]], over: Ending[None]) -> object:

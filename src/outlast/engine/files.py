@@ -22,7 +22,7 @@ from outlast.fold import SessionState
 from outlast.gate import Gate, Point
 from outlast.records import EMPTY, CallIntent, FilesKept, KeptFor
 from outlast.tool import Tool
-from outlast.workspace import Checkpoint, Command, Files, Ran, Site, Undoes
+from outlast.workspace import Checkpoint, Command, Files, Ran, Site, Undoes, Undone
 
 AHEAD: Final = 4 * 1024 * 1024
 """Bytes of packs in one commit; of a larger capture the first go ahead in commits of their own."""
@@ -79,9 +79,10 @@ class WorkFiles:
         return self._site is not None and not self._site.hosts_programs
 
     @property
-    def undone(self) -> bool:
-        """Nothing is left of the calls that earlier attempts did not end."""
-        return self._checkpoint == "call" and isinstance(self._site, Undoes) and self._site.undoes
+    def undone(self) -> Undone:
+        """What is undone of the calls that earlier attempts did not end."""
+        asked = self._checkpoint == "call" and isinstance(self._site, Undoes)
+        return self._site.undoes if asked and isinstance(self._site, Undoes) else ""
 
     async def begin(self) -> None:
         """Before anything of a new turn runs. Durable.

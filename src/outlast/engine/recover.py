@@ -1,24 +1,29 @@
 """Carries out the recovery plan, as far as it concerns what the worker itself runs."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from outlast.adapter import ToolResult
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.context import Context
 from outlast.engine.effects import as_unicode, ask_verify, result_of
+from outlast.engine.hands import Hands
+from outlast.engine.scene import asked
 from outlast.engine.stopping import STUBBORN, stop
 from outlast.errors import HarnessError
 from outlast.fold import CallState
 from outlast.gate import Point
-from outlast.records import CallIntent, CallRetracted, Verdict
+from outlast.inquiry import Witness
+from outlast.records import EMPTY, CallIntent, CallRetracted, Verdict
 from outlast.recovery import (
+    IN_DOUBT,
     AskAgain,
     Compensate,
     Declare,
     Declared,
     Doubt,
+    Found,
     Interrupt,
     Run,
     Step,
@@ -29,10 +34,19 @@ from outlast.recovery import (
     plan,
 )
 from outlast.tool import Done, NotDone, Tool, Unsure, result_text
+from outlast.tool import Verdict as Said
+
+T = TypeVar("T")
+Question: TypeAlias = Callable[[Hands], Awaitable[Said]]
+"""Asks whether a call took effect, with what a try of it holds."""
 
 UNDONE: Final = (
     "This call was cut off, and nothing of it is left: the sandbox was made anew, with the files as they were before "
     "the call. Call it again if it is still wanted."
+)
+FILES_BACK: Final = (
+    "The files of the workspace are as they were before the call: the sandbox was made anew. What the call sent to "
+    "hosts that it may reach stands, if it came to that."
 )
 SAID_LIMIT: Final = 2_000
 """Characters of a compensation's result that the model reads beside what it compensated."""
@@ -42,9 +56,11 @@ async def recover(attempt: EngineAttempt, context: Context) -> None:
     """Settle every open call that can be settled here; what the harness must do stays in `attempt.plan`."""
     await context.gate.cross(Point.FOLDED)
     await attempt.calls.told.recall()
-    if context.files.undone:
-        await _say_undone(attempt, context)
-    steps = plan(context.turn, _declare(context), context.adapter.abilities, context.clock.now())
+    await context.fetched([state.intent for state in context.turn.open_calls() if _is_tool_of_it(state)])
+    await _say_undone(attempt, context)
+    can, declare = context.adapter.abilities, _declare(context)
+    found = await _inquire(plan(context.turn, declare, can, context.clock.now()), attempt, context)
+    steps = plan(context.turn, declare, can, context.clock.now(), found)
     _retract(steps, context)
     if any(isinstance(step, AskAgain) for step in steps):
         await context.gate.cross(Point.RETRACTED)
@@ -59,11 +75,70 @@ async def recover(attempt: EngineAttempt, context: Context) -> None:
 
 async def _say_undone(attempt: EngineAttempt, context: Context) -> None:
     """End what the harness had begun, where it is sure that nothing is left of it; a person's word comes first."""
+    undone = context.files.undone
     for state in context.turn.open_calls():
         intent = state.intent
-        cut_off = intent.kind == "tool" and intent.runs_in == "harness" and state.begun
-        if cut_off and intent.policy != "safe" and state.decided is None:
+        cut_off = _is_tool_of_it(state) and state.begun
+        if not cut_off or intent.policy == "safe" or state.decided is not None:
+            continue
+        if undone == "all" or (undone == "files" and _is_in_files(intent, context)):
             await attempt.calls.settle(state, ToolResult("interrupted", UNDONE))
+
+
+def _is_tool_of_it(state: CallState) -> bool:
+    """Whether it is a tool call of the harness's."""
+    return state.intent.kind == "tool" and state.intent.runs_in == "harness"
+
+
+async def _inquire(steps: Sequence[Step], attempt: EngineAttempt, context: Context) -> Found:
+    """Ask about those calls of the harness's that can be. Those that took effect are settled; what is left is found."""
+    calls = [step.call for step in steps if isinstance(step, Verify)]
+    states = [context.turn.calls[call] for call in calls]
+    theirs = [state for state in states if state.intent.runs_in == "harness"]
+    verdicts = await _all([_ask(state, attempt, context) for state in theirs])
+    return {
+        state.intent.call: "not_done" if isinstance(verdict, NotDone) else "unsure"
+        for state, verdict in zip(theirs, verdicts, strict=True)
+        if not isinstance(verdict, Done)
+    }
+
+
+async def _ask(state: CallState, attempt: EngineAttempt, context: Context) -> Said:
+    """Ask whether an open call took effect, and settle it if it did."""
+    intent = state.intent
+    question = await _question(state, context)
+    if question is None:
+        return Unsure()
+    await context.gate.cross(Point.BEFORE_VERIFY, call=intent.call, policy="verify")
+    context.check()
+    with attempt.calls.hands(state) as hands:
+        verdict = await question(hands)
+        context.check()
+        await context.write(_record(verdict, intent))
+        await context.gate.cross(Point.AFTER_VERDICT, call=intent.call, policy="verify")
+        if isinstance(verdict, Done):
+            await attempt.calls.settle(state, result_of(intent.name, verdict.result), hands)
+    return verdict
+
+
+async def _question(state: CallState, context: Context) -> Question | None:
+    """How to ask about a call; None where nobody could tell."""
+    intent, tool, scene = state.intent, context.tool_of(state.intent), context.scene
+    if intent.runs_in == "worker" or (tool is not None and tool.verify is not None):
+        if tool is None:
+            return None
+        arguments = await context.value(intent.arguments)
+        return lambda hands: ask_verify(tool, hands.io, arguments)
+    inquiry, witness = context.means(intent).inquiry, await context.value(state.witness)
+    if inquiry is None or scene is None or not isinstance(witness, dict):
+        return None
+    return lambda _: asked(inquiry, scene, cast("Witness", witness))
+
+
+def _is_in_files(intent: CallIntent, context: Context) -> bool:
+    """Whether a call of the harness's can have reached nothing but files of the workspace."""
+    inquiry = context.means(intent).inquiry
+    return inquiry is not None and inquiry.files_only
 
 
 def _declare(context: Context) -> Declare:
@@ -97,7 +172,7 @@ def _retract(steps: Sequence[Step], context: Context) -> None:
             context.append(CallRetracted(step.call, context.turn.turn, lane, "asked again after a take-over"))
 
 
-async def _all(jobs: Sequence[Coroutine[Any, Any, int]]) -> Sequence[int]:
+async def _all(jobs: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:
     """Do all at once. When one fails or this is cancelled, none is left behind."""
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(job) for job in jobs]
@@ -136,36 +211,19 @@ async def _settle(step: Step, attempt: EngineAttempt, context: Context) -> int:
 
 
 async def _verify(step: Verify, attempt: EngineAttempt, context: Context) -> int:
-    call = step.call
-    state = context.turn.calls[call]
-    tool = context.tool_of(state.intent)
-    doubt = doubt_of(call, step.on_doubt, step.compensate)
-    if tool is None:
-        return await _settle(doubt, attempt, context)
-    await context.gate.cross(Point.BEFORE_VERIFY, call=call, policy="verify")
-    context.check()
-    arguments = await context.value(state.intent.arguments)
-    with attempt.calls.hands(state) as hands:
-        verdict = await ask_verify(tool, hands.io, arguments)
-        context.check()
-        await context.write(_record(verdict, state.intent))
-        await context.gate.cross(Point.AFTER_VERDICT, call=call, policy="verify")
-        if isinstance(verdict, Done):
-            result = result_of(state.intent.name, verdict.result)
-            await attempt.calls.settle(state, result, hands)
-    match verdict:
+    state = context.turn.calls[step.call]
+    match await _ask(state, attempt, context):
         case Done():
-            pass
+            return 0
         case NotDone():
-            attempt.calls.may_run.add(call)
-            if state.intent.runs_in == "worker":
-                await attempt.calls.finish(state)
+            attempt.calls.may_run.add(step.call)
+            await attempt.calls.finish(state)
+            return 0
         case Unsure():
-            return await _settle(doubt, attempt, context)
-    return 0
+            return await _settle(doubt_of(step.call, step.on_doubt, step.compensate), attempt, context)
 
 
-def _record(verdict: Done | NotDone | Unsure, intent: CallIntent) -> Verdict:
+def _record(verdict: Said, intent: CallIntent) -> Verdict:
     match verdict:
         case Done():
             return Verdict(intent.call, intent.turn, "done", lane=intent.lane)
@@ -191,8 +249,19 @@ async def _settle_in_doubt(call: int, attempt: EngineAttempt, context: Context) 
         value = await context.value(compensation.outcome.result)
         said = as_unicode(result_text(value), limit=SAID_LIMIT)
     state = context.turn.calls[call]
-    await attempt.calls.settle(state, ToolResult("in_doubt", doubt_text(compensation, said)))
+    text = doubt_text(compensation, said, _doubtful(state, context))
+    await attempt.calls.settle(state, ToolResult("in_doubt", text))
     await context.gate.cross(Point.DOUBT_SETTLED, call=call, policy=state.intent.policy)
+
+
+def _doubtful(state: CallState, context: Context) -> str:
+    """What is said of a call in doubt; of one that the workspace was asked about, with what that showed."""
+    verdict, words = state.verdict, [IN_DOUBT]
+    if context.files.undone == "files" and _is_tool_of_it(state):
+        words.append(FILES_BACK)
+    if verdict is not None and verdict.verdict == "unsure" and verdict.note and state.witness != EMPTY:
+        words.append(verdict.note)
+    return " ".join(words)
 
 
 async def _compensate(step: Compensate, attempt: EngineAttempt, context: Context) -> int:

@@ -147,6 +147,8 @@ class CallStarted(Record, frozen=True, tag="call_started"):
     turn: int
     lane: str = ""
     at_s: float = 0.0
+    witness: Payload = EMPTY
+    """What will tell whether it took effect (`outlast.inquiry`): JSON, null where nothing was noted."""
 
 
 class CallOutcome(Record, frozen=True, tag="call_outcome"):

@@ -12,7 +12,7 @@ from outlast.errors import SandboxUnsupported
 from outlast.groups import task_group
 from outlast.plugins import brought
 from outlast.sandbox import Box, OpenProvider, SandboxProvider, Spec
-from outlast.workspace import Stay
+from outlast.workspace import Stay, Undone
 from outlast.workspaces.boxed.description import CWD, Sandboxed, read_sandbox
 from outlast.workspaces.boxed.ground import SANDBOXES, Ground, ground_of
 from outlast.workspaces.boxed.site import BoxSite, remember, stands_for
@@ -55,9 +55,10 @@ class SandboxKind:
             box = await held.enter_async_context(_attached(provider, spec, stay.fence, fits=fits))
             await _lay_out(box, ground, drive, stay.root)
             # Files that are not written down with each call are behind what the log says of those that ended.
+            back = said.checkpoint == "call" and not box.lived
             leads_out = said.network.allow or said.network.credentials
-            forgets = said.checkpoint == "call" and not (box.lived or leads_out)
-            site = BoxSite(box, ground, drive, stay.root, cwd=CWD, forgets=forgets)
+            undoes: Undone = "" if not back else "files" if leads_out else "all"
+            site = BoxSite(box, ground, drive, stay.root, cwd=CWD, undoes=undoes)
             tasks = await held.enter_async_context(task_group())
             tasks.start_soon(site.beat)
             held.callback(tasks.cancel_scope.cancel)

@@ -12,7 +12,7 @@ from outlast.drive import Capture
 from outlast.errors import BoxGone, WorkspaceError
 from outlast.groups import task_group
 from outlast.sandbox import Box, Job, JobAsk
-from outlast.workspace import Command, Files, Ran
+from outlast.workspace import Command, Files, Ran, Undone
 from outlast.workspaces.boxed.files import BoxFiles
 from outlast.workspaces.boxed.ground import Ground
 from outlast.workspaces.boxed.programs import BoxPrograms
@@ -33,11 +33,13 @@ BEAT_S: Final = 10.0
 class BoxSite:
     """See `outlast.workspace.Site`."""
 
-    def __init__(self, box: Box, ground: Ground, drive: Drive, root: str, *, cwd: str, forgets: bool) -> None:
+    def __init__(
+        self, box: Box, ground: Ground, drive: Drive, root: str, *, cwd: str, undoes: Undone
+    ) -> None:
         """Of a box that stands.
 
         Args:
-            forgets: it was made anew, and nothing of what ran before can have reached anything but its files.
+            undoes: see `outlast.workspace.Undoes`.
         """
         self._box = box
         self._ground = ground
@@ -45,7 +47,7 @@ class BoxSite:
         self._folder = Folder(drive, ground.files, ground.known)
         self._root = root
         self._cwd = cwd
-        self._forgets = forgets
+        self._undoes: Undone = undoes
         self._lived = box.lived
         self._begun: set[str] = set()
         self._runs = Runs()
@@ -67,9 +69,9 @@ class BoxSite:
         return True
 
     @property
-    def undoes(self) -> bool:
+    def undoes(self) -> Undone:
         """See `outlast.workspace.Undoes`."""
-        return self._forgets
+        return self._undoes
 
     async def run(self, command: Command) -> Ran:
         return await self._runs.run(command, lambda: self._run(command))
@@ -105,7 +107,7 @@ class BoxSite:
     async def knows(self, job: str) -> bool | None:
         if job in self._begun or await self._box.find(job) is not None:
             return True
-        return False if self._lived or self._forgets else None
+        return False if self._lived or self._undoes == "all" else None
 
     async def capture(self) -> Capture:
         async with self._runs.still():
