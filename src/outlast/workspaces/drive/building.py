@@ -27,17 +27,26 @@ from outlast.workspaces.drive.format import (
     encode_node,
     encode_pieces,
     node_digest,
+    shown,
+    unreadable,
 )
 from outlast.workspaces.drive.packing import PackWriter
 
 _MIX: Final = 0x9E3779B1
 """Spreads crc32, of which names that differ in a digit have regular values (2^32 over the golden ratio)."""
+_LAST_CUT: Final = 32 // FANOUT_BITS - 1
+"""The level of which the hash has bits enough."""
 
 
 def ends_run(name: bytes, level: int) -> bool:
-    """Whether a run of `level` ends with this name."""
+    """Whether a run of `level` ends with this name. Above the last level at which that is one in so many none does.
+
+    Otherwise names whose hash is 0, which anybody can make, would end a run on every level there is.
+    """
+    if level > _LAST_CUT:
+        return False
     spread = (crc32(name) * _MIX) & 0xFFFFFFFF
-    return spread >> max(0, 32 - FANOUT_BITS * (level + 1)) == 0
+    return spread >> (32 - FANOUT_BITS * (level + 1)) == 0
 
 
 class Builder:
@@ -121,6 +130,11 @@ class Builder:
         size = sum([item.size for item in items if item.kind != LINK])
         count = sum([item.entries for item in items])
         if place is None:
+            if bad := next((item for item in items if unreadable(item)), None):
+                raise WorkspaceError(
+                    detail=f"The workspace holds {shown(bad.name)[:200]}, which cannot be written down so that it "
+                    "could be read again. Remove or rename it."
+                )
             data = encode_node(level, items)
             if len(data) > NODE_LIMIT or count > ENTRIES_LIMIT:  # which nobody would read
                 raise WorkspaceError(

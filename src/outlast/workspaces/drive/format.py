@@ -211,6 +211,12 @@ def _check_node(level: int, items: Sequence[Item]) -> None:
             raise broken(f"{shown(item.name)}: {reason}")
 
 
+def unreadable(item: Item) -> bool:
+    """Whether nobody would read this item, were it written: what is decoded is held to these, and to no others."""
+    bounds = len(item.name) <= NAME_LIMIT and abs(item.mtime_ns) <= TIME_LIMIT
+    return not bounds or len(item.digest) > TARGET_LIMIT or bool(_fault(item))
+
+
 def _fault(item: Item) -> str:
     """What is wrong with an item; empty: nothing."""
     if b"/" in item.name or b"\0" in item.name or item.name in {b".", b".."}:

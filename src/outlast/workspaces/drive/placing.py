@@ -18,7 +18,7 @@ from typing import Final
 
 from outlast.clock import Clock
 from outlast.ids import ContentHash
-from outlast.workspaces.drive.format import DIR, FILE, LINK, PIECE, Item
+from outlast.workspaces.drive.format import DIR, FILE, LINK, PIECE, Item, kept_time
 from outlast.workspaces.drive.opening import (
     MAKE_FILE,
     OPEN_DIR,
@@ -120,7 +120,7 @@ class Placer:
             stat = None
         if stat is None:
             os.symlink(item.digest, item.name, dir_fd=fd)
-        if stat is None or stat.st_mtime_ns != item.mtime_ns:
+        if stat is None or kept_time(stat.st_mtime_ns) != item.mtime_ns:
             os.utime(item.name, ns=(item.mtime_ns, item.mtime_ns), dir_fd=fd, follow_symlinks=False)
         self.lines[path][item.name] = (None, item)
 
@@ -135,7 +135,7 @@ class Placer:
             os.unlink(item.name, dir_fd=fd)
             self.missing.append((path, item))
             return
-        if stat.st_mode & 0o7777 == item.mode and stat.st_mtime_ns == item.mtime_ns:
+        if stat.st_mode & 0o7777 == item.mode and kept_time(stat.st_mtime_ns) == item.mtime_ns:
             self._remember(path, item, stat_key(stat))
             return
         inner = open_file(fd, item.name)
@@ -210,7 +210,7 @@ class Placer:
                 stat = os.fstat(inner)
                 if stat.st_mode & 0o7777 != item.mode:
                     os.fchmod(inner, item.mode)
-                if stat.st_mtime_ns != item.mtime_ns:
+                if kept_time(stat.st_mtime_ns) != item.mtime_ns:
                     os.utime(inner, ns=(item.mtime_ns, item.mtime_ns))
             finally:
                 os.close(inner)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from outlast.workspaces.drive.format import DIR, FILE, LINK
+from outlast.workspaces.drive.format import DIR, FILE, LINK, kept_time
 from outlast.workspaces.drive.statcache import StatKey
 
 KINDS: Final[dict[str, int]] = {"file": FILE, "link": LINK, "dir": DIR}
@@ -29,7 +29,7 @@ class Seen:
     @property
     def key(self) -> StatKey:
         """What of it is different once a file was written."""
-        return self.size, self.mtime_ns, self.ctime_ns, self.inode
+        return self.size, kept_time(self.mtime_ns), kept_time(self.ctime_ns), self.inode
 
 
 @dataclass(frozen=True, slots=True)

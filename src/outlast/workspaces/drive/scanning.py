@@ -27,11 +27,14 @@ from outlast.workspaces.drive.format import (
     FILE,
     FILE_MODES,
     LINK,
+    NAME_LIMIT,
     NOWHERE,
     PIECE,
     Item,
     Piece,
     Place,
+    is_target,
+    kept_time,
     shown,
 )
 from outlast.workspaces.drive.opening import entries_of, looked_into, open_file, read_up_to
@@ -104,6 +107,9 @@ class Scanner:
             if self.skips is not None and self.skips(at):
                 continue
             self._count(stat)
+            if len(name) > NAME_LIMIT:  # as some file systems have them
+                self._leave_out(at, f"its name has more than {NAME_LIMIT} bytes")
+                continue
             if S_ISDIR(stat.st_mode):
                 line = self._below(fd, at, depth, listing)
             elif S_ISREG(stat.st_mode):
@@ -141,7 +147,7 @@ class Scanner:
         try:
             with looked_into(fd, name) as (inner, mode):
                 below = self._directory(inner, at, depth + 1)
-                mtime_ns = os.fstat(inner).st_mtime_ns
+                mtime_ns = kept_time(os.fstat(inner).st_mtime_ns)
         except PermissionError:
             self.found.dirs.pop(at, None)
             self._leave_out(at, "may not be read")
@@ -162,7 +168,10 @@ class Scanner:
             target = os.readlink(name, dir_fd=fd)
         except OSError:
             return None
-        return None, Item(LINK, name, 0, stat.st_mtime_ns, len(target), 1, target, NOWHERE)
+        if not is_target(target):
+            self._leave_out(at, "its target is too long")
+            return None
+        return None, Item(LINK, name, 0, kept_time(stat.st_mtime_ns), len(target), 1, target, NOWHERE)
 
     def _file(
         self, fd: int, at: bytes, stat: os.stat_result, old: Line | None, looked_ns: int
@@ -198,7 +207,8 @@ class Scanner:
             after = os.fstat(fd)
             steady = stat_key(stat) == stat_key(after) and size == after.st_size
             if steady or last:
-                item = Item(FILE, name, after.st_mode & FILE_MODES, after.st_mtime_ns, size, 1, digest, place)
+                mode, mtime_ns = after.st_mode & FILE_MODES, kept_time(after.st_mtime_ns)
+                item = Item(FILE, name, mode, mtime_ns, size, 1, digest, place)
                 return (stat_key(after) if steady else None), item
         return None
 
@@ -212,12 +222,14 @@ class Scanner:
         whole, pieces, came = ContentHash(), list[Piece](), 0
         while came < size:
             self.check()
-            data = read_up_to(fd, min(PIECE, size - came))
-            if not data:
-                break
+            wanted = min(PIECE, size - came)
+            data = read_up_to(fd, wanted)
+            if data:
+                whole.update(data)
+                pieces.append(self._builder.piece(data))
             came += len(data)
-            whole.update(data)
-            pieces.append(self._builder.piece(data))
+            if len(data) < wanted:  # it was cut: whatever it has by now, only the last piece is a short one
+                break
         if len(pieces) < 2:  # it was cut meanwhile, and will be read again
             return came, whole.digest(), pieces[0].place if pieces else NOWHERE
         digest = whole.digest()

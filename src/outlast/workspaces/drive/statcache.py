@@ -27,7 +27,16 @@ import msgspec
 from outlast.errors import PacksBroken
 from outlast.folders import make_private
 from outlast.ids import content_hash
-from outlast.workspaces.drive.format import Item, PackTable, Piece, Place, WireItem, read_item, wire_item
+from outlast.workspaces.drive.format import (
+    Item,
+    PackTable,
+    Piece,
+    Place,
+    WireItem,
+    kept_time,
+    read_item,
+    wire_item,
+)
 
 StatKey: TypeAlias = tuple[int, int, int, int]
 """Size, mtime (ns), ctime (ns), inode."""
@@ -51,7 +60,7 @@ def is_racy(ctime_ns: int, looked_ns: int) -> bool:
 
 def stat_key(stat: os.stat_result) -> StatKey:
     """What of a stat is different once a file was written."""
-    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
+    return stat.st_size, kept_time(stat.st_mtime_ns), kept_time(stat.st_ctime_ns), stat.st_ino
 
 
 @dataclass(slots=True)
