@@ -28,21 +28,26 @@ class Runs:
         if job in self._running:
             return await asyncio.shield(self._running[job])
         mine = self._running[job] = asyncio.get_running_loop().create_future()
-        async with self._rest:
-            self._busy += 1
+        began = False
         try:
+            async with self._rest:
+                self._busy += 1
+                began = True
             ran = self._ended[job] = await begin()
             mine.set_result(ran)
         except BaseException as error:
-            mine.set_exception(error if isinstance(error, Exception) else asyncio.CancelledError())
-            mine.exception() if isinstance(error, Exception) else mine.cancelled()
+            if isinstance(error, Exception):
+                mine.set_exception(error)
+                mine.exception()  # whoever waits hears it; that nobody does is no news
+            else:
+                mine.cancel()
             raise
         else:
             return ran
         finally:
             del self._running[job]
-            self._busy -= 1
-            if not self._busy:
+            self._busy -= began
+            if began and not self._busy:
                 async with self._rest:
                     self._rest.notify_all()
 

@@ -71,14 +71,13 @@ class Reach:
             PacksBroken, PacksGone
         """
         top = parse_root(root)
-        left = [] if top.entries == 1 else [top]
+        left = [] if top.entries == 1 or not self._is_new(top.place) else [top]
         while left:
             await self._reader.prefetch(left)
             below: list[Item] = []
             for above in left:
-                if self._is_new(above.place):
-                    below += [item for item in (await self._reader.node(above)).items if item.place.length]
-            left = [item for item in below if item.kind in {DIR, SPAN}]
+                below += [item for item in (await self._reader.node(above)).items if item.place.length]
+            left = [item for item in below if item.kind in {DIR, SPAN} and self._is_new(item.place)]
             for file in below:
                 if file.kind == FILE and self._is_new(file.place) and file.size > PIECE:
                     for piece in await self._reader.pieces(file):

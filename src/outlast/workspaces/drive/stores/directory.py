@@ -50,7 +50,7 @@ class DirectoryObjects:
     def _listed(self, prefix: str) -> Sequence[Held]:
         found: list[Held] = []
         now = self._clock.now()
-        for where, _, names in os.walk(self._directory / prefix):
+        for where, _, names in os.walk(self._directory / prefix, onerror=_unless_gone):
             for name in names:
                 path = Path(where) / name
                 with contextlib.suppress(FileNotFoundError):
@@ -82,7 +82,14 @@ class DirectoryObjects:
             ) from error
 
 
+def _unless_gone(error: OSError) -> None:
+    """A directory that cannot be read is an error, and none without anything in it."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
 def _write(path: Path, data: bytes) -> bool:
+    shallow = _standing(path.parent)
     make_private(path.parent)
     fresh = path.with_name(_UNFINISHED + new_id("pack"))
     try:
@@ -91,13 +98,27 @@ def _write(path: Path, data: bytes) -> bool:
             file.flush()
             os.fsync(file.fileno())
         path.hardlink_to(fresh)
+        is_new = True
     except FileExistsError:
-        return False
+        is_new = False  # whoever wrote it may not have come to make its name durable
     finally:
         fresh.unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
+    for directory in (path.parent, *path.parent.parents):
+        _flush(directory)
+        if directory == shallow:
+            break
+    return is_new
+
+
+def _standing(directory: Path) -> Path:
+    """The nearest directory above, or itself, that is there."""
+    return next(one for one in (directory, *directory.parents) if one.exists())
+
+
+def _flush(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(fd)
     finally:
-        os.close(directory)
-    return True
+        os.close(fd)

@@ -81,18 +81,20 @@ class StoredPacks:
 
     async def _refuse_older(self, session: str, fence: int) -> list[str]:
         """The claims of this session that are older; raises `Fenced` for one that is newer."""
-        claims = [held.key async for held in self._objects.list(self._fences(session))]
+        listed = [held.key async for held in self._objects.list(self._fences(session))]
+        claims = [key for key in listed if _number(key)]
         newest = max((_number(key) for key in claims), default=0)
         if newest > fence:
             raise Fenced(session=session, current=newest, fence=fence)
         return [key for key in claims if _number(key) < fence]
 
     async def names(self, *, older_s: float = 0.0) -> Sequence[str]:
-        return [
-            bytes.fromhex(held.key.rpartition("/")[2]).decode()
+        found = [
+            _named(held.key)
             async for held in self._objects.list(f"{self._top}/packs/")
             if older_s <= 0 or held.age_s >= older_s
         ]
+        return [name for name in found if name is not None]
 
     async def remove(self, names: Sequence[str]) -> None:
         await self._objects.delete([self._key(name) for name in names])
@@ -122,4 +124,12 @@ async def _each(act: Callable[[str], Coroutine[None, None, None]], names: Sequen
 
 def _number(key: str) -> int:
     word = key.rpartition("/")[2]
-    return int(word) if word.isdecimal() else 0
+    return int(word) if word.isascii() and word.isdecimal() else 0
+
+
+def _named(key: str) -> str | None:
+    """The pack that an object is; None: it is none of ours."""
+    try:
+        return bytes.fromhex(key.rpartition("/")[2]).decode()
+    except ValueError:
+        return None
