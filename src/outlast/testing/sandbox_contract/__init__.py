@@ -12,6 +12,7 @@ need `sh`, `sleep`, `cat`, `seq` and `python3`.
 
 from typing import Final
 
+from outlast.testing.cases import CaseResult, Recipe
 from outlast.testing.sandbox_contract import (
     fence_cases,
     file_cases,
@@ -22,13 +23,10 @@ from outlast.testing.sandbox_contract import (
 )
 from outlast.testing.sandbox_contract.case import (
     Case,
-    CaseResult,
     Ground,
     GroundFactory,
-    Recipe,
     lacking,
     run_case,
-    run_cases,
 )
 
 CASES: Final[tuple[Case, ...]] = (
@@ -43,7 +41,7 @@ CASES: Final[tuple[Case, ...]] = (
 
 async def run_contract(factory: GroundFactory, only: str | None = None) -> list[CaseResult]:
     """Hold the provider on the grounds of `factory` to every case whose name holds `only`, one after the other."""
-    return await run_cases(CASES, factory, only)
+    return [await run_case(case, factory) for case in CASES if only is None or only in case.name]
 
 
 __all__ = [

@@ -11,10 +11,10 @@ A case that needs a trait that the kind does not claim is `skipped`, and says wh
 
 from typing import Final
 
+from outlast.testing.cases import CaseResult
 from outlast.testing.workspace_contract import capture_cases, file_cases, run_cases, standing_cases
 from outlast.testing.workspace_contract.case import (
     Case,
-    CaseResult,
     Ground,
     GroundFactory,
     Log,
@@ -23,7 +23,6 @@ from outlast.testing.workspace_contract.case import (
     lacking,
     run_case,
 )
-from outlast.testing.workspace_contract.case import run_cases as _run_cases
 
 CASES: Final[tuple[Case, ...]] = (
     *file_cases.CASES,
@@ -35,7 +34,7 @@ CASES: Final[tuple[Case, ...]] = (
 
 async def run_contract(factory: GroundFactory, only: str | None = None) -> list[CaseResult]:
     """Hold the sites of the grounds that `factory` makes to every case whose name holds `only`, one after the other."""
-    return await _run_cases(CASES, factory, only)
+    return [await run_case(case, factory) for case in CASES if only is None or only in case.name]
 
 
 __all__ = [

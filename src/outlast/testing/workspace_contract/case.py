@@ -1,20 +1,16 @@
 """What a case of the contract is, and what it asks of whoever wants to run it."""
 
 import itertools
-import time
-import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, TypeAlias
-
-import anyio
+from typing import Any, Literal, Protocol, TypeAlias
 
 from outlast.drive import Capture, Packs
 from outlast.errors import PacksGone
+from outlast.testing import cases
+from outlast.testing.cases import CaseResult, tried
 from outlast.workspace import Command, Ran, Site
-
-CASE_LIMIT_S: Final = 60.0
 
 Trait: TypeAlias = Literal["rolls-back", "remembers", "isolates", "programs", "settles", "fences"]
 """In what kinds of sites differ: a command that was cut short leaves the files as they were before it; the shell's
@@ -116,59 +112,25 @@ class Stand:
         return ran.stdout
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(cases.Case[Stand, Trait]):
     """One promise of `outlast.workspace.Site`, as a test that needs nothing but a ground for it."""
-
-    name: str
-    needs: frozenset[Trait]
-    run: Callable[[Stand], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class CaseResult:
-    """How a case ended."""
-
-    name: str
-    outcome: Literal["passed", "failed", "skipped"]
-    detail: str
-    """Of a failed case the traceback, of a skipped one what the sites are not."""
-    seconds: float
 
 
 def promise(*needs: Trait) -> Callable[[Callable[[Stand], Awaitable[None]]], Case]:
     """Make a case of a function. Its name is the promise; `needs` is what a kind of site need not be."""
-
-    def make(run: Callable[[Stand], Awaitable[None]]) -> Case:
-        return Case(run.__name__, frozenset(needs), run)
-
-    return make
+    return lambda run: Case(run.__name__, frozenset(needs), run)
 
 
 def lacking(case: Case, ground: Ground) -> str:
     """What the sites lack to be held to the case, as text; empty if nothing."""
-    return ", ".join(sorted(case.needs - ground.traits))
+    return ", ".join(case.lacks(ground.traits))
 
 
 async def run_case(case: Case, factory: GroundFactory) -> CaseResult:
     """Run one case on a fresh ground."""
-    began = time.perf_counter()
-    outcome: Literal["passed", "failed", "skipped"] = "passed"
-    detail = ""
-    try:
-        with anyio.fail_after(CASE_LIMIT_S):
-            async with factory() as ground:
-                if detail := lacking(case, ground):
-                    outcome = "skipped"
-                else:
-                    await case.run(Stand(ground, factory))
-    except Exception:  # noqa: BLE001 the result carries it
-        outcome, detail = "failed", traceback.format_exc()
-    return CaseResult(case.name, outcome, detail, time.perf_counter() - began)
-
-
-async def run_cases(
-    cases: Sequence[Case], factory: GroundFactory, only: str | None = None
-) -> list[CaseResult]:
-    """Run the cases whose name holds `only`, one after the other."""
-    return [await run_case(case, factory) for case in cases if only is None or only in case.name]
+    return await tried(
+        case.name,
+        factory,
+        lambda ground: lacking(case, ground),
+        lambda ground: case.run(Stand(ground, factory)),
+    )

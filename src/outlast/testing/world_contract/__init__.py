@@ -11,6 +11,7 @@ A case that needs what the World does not claim among its capabilities is `skipp
 
 from typing import Final
 
+from outlast.testing.cases import CaseResult, Recipe
 from outlast.testing.world_contract import (
     drop_cases,
     follow_cases,
@@ -26,13 +27,10 @@ from outlast.testing.world_contract import (
 )
 from outlast.testing.world_contract.case import (
     Case,
-    CaseResult,
-    Recipe,
     Store,
     StoreFactory,
     lacking,
     run_case,
-    run_cases,
 )
 
 CASES: Final[tuple[Case, ...]] = (
@@ -52,7 +50,7 @@ CASES: Final[tuple[Case, ...]] = (
 
 async def run_contract(factory: StoreFactory, only: str | None = None) -> list[CaseResult]:
     """Hold the stores that `factory` makes to every case whose name holds `only`, one after the other."""
-    return await run_cases(CASES, factory, only)
+    return [await run_case(case, factory) for case in CASES if only is None or only in case.name]
 
 
 __all__ = [

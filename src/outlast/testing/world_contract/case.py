@@ -1,26 +1,12 @@
 """What a case of the contract is, and what it asks of whoever wants to run it."""
 
-import time
-import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-import anyio
-
+from outlast.testing import cases
+from outlast.testing.cases import CaseResult, Recipe, tried
 from outlast.world import Capability, World
-
-CASE_LIMIT_S: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How another process opens the same store: `opener(*arguments)` is an async context manager of a World."""
-
-    opener: str
-    """`module:function`."""
-    arguments: tuple[str, ...]
 
 
 class Store(Protocol):
@@ -40,66 +26,27 @@ class Store(Protocol):
         ...
 
     def recipe(self) -> Recipe | None:
-        """How another process opens it; None where that cannot be."""
+        """How another process opens it, as an async context manager of a World; None where that cannot be."""
         ...
 
 
 StoreFactory: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(cases.Case[Store, Capability]):
     """One promise of the World port, as a test that needs nothing but a store."""
-
-    name: str
-    needs: frozenset[Capability]
-    run: Callable[[Store], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class CaseResult:
-    """How a case ended."""
-
-    name: str
-    outcome: Literal["passed", "failed", "skipped"]
-    detail: str
-    """Of a failed case the traceback, of a skipped one what the World lacks."""
-    seconds: float
 
 
 def promise(*needs: Capability) -> Callable[[Callable[[Store], Awaitable[None]]], Case]:
     """Make a case of a function. Its name is the promise; `needs` is what a World may lack."""
-
-    def make(run: Callable[[Store], Awaitable[None]]) -> Case:
-        return Case(run.__name__, frozenset(needs), run)
-
-    return make
+    return lambda run: Case(run.__name__, frozenset(needs), run)
 
 
 def lacking(case: Case, store: Store) -> str:
     """What the store lacks to be held to the case, as text; empty if nothing."""
-    return ", ".join(sorted(case.needs - store.capabilities))
+    return ", ".join(case.lacks(store.capabilities))
 
 
 async def run_case(case: Case, factory: StoreFactory) -> CaseResult:
     """Run one case on a fresh store."""
-    began = time.perf_counter()
-    outcome: Literal["passed", "failed", "skipped"] = "passed"
-    detail = ""
-    try:
-        with anyio.fail_after(CASE_LIMIT_S):
-            async with factory() as store:
-                if detail := lacking(case, store):
-                    outcome = "skipped"
-                else:
-                    await case.run(store)
-    except Exception:  # noqa: BLE001 the result carries it
-        outcome, detail = "failed", traceback.format_exc()
-    return CaseResult(case.name, outcome, detail, time.perf_counter() - began)
-
-
-async def run_cases(
-    cases: Sequence[Case], factory: StoreFactory, only: str | None = None
-) -> list[CaseResult]:
-    """Run the cases whose name holds `only`, one after the other."""
-    return [await run_case(case, factory) for case in cases if only is None or only in case.name]
+    return await tried(case.name, factory, lambda store: lacking(case, store), case.run)
