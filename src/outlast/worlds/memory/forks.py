@@ -1,27 +1,10 @@
 """Sessions that begin with the past of another."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from outlast.errors import CommitUnknown, Fenced, SessionErased, SessionExists
-from outlast.world import Commit
+from outlast.errors import CommitUnknown, Fenced, SessionErased
+from outlast.world.beginning import Fork
 from outlast.worlds.memory.store import Session, new_head
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """A fork to be made."""
-
-    session: str
-    first: Commit
-    placement: str | None
-    labels: Mapping[str, str]
-    priority: int
-
-    @property
-    def at(self) -> int:
-        """Number of the last commit that it shares."""
-        return self.first.header.seq - 1
 
 
 def is_same(kept: Session, source: Session | None, new: Fork) -> bool:
@@ -33,16 +16,13 @@ def is_same(kept: Session, source: Session | None, new: Fork) -> bool:
     if kept.erased:
         raise SessionErased(session=new.session)
     alive = None if source is None or source.erased else source
-    differences = {
-        "it is the source": kept is source,
-        "another first commit": _digest(kept, new.at + 1) != new.first.header.digest,
-        "another past": alive is not None and _digest(alive, new.at) != _digest(kept, new.at),
-        "another placement": new.placement not in {None, kept.head.placement},
-        "another labels": dict(new.labels) != dict(kept.head.labels),
-    }
-    for difference, holds in differences.items():
-        if holds:
-            raise SessionExists(session=new.session, difference=difference)
+    new.check_same(
+        itself=kept is source,
+        digest=_digest(kept, new.at + 1),
+        same_past=alive is None or _digest(alive, new.at) == _digest(kept, new.at),
+        placement=kept.head.placement,
+        labels=kept.head.labels,
+    )
     return True
 
 

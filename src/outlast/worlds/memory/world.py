@@ -14,7 +14,6 @@ from outlast.errors import (
     InputTaken,
     NotIdle,
     SessionErased,
-    SessionExists,
     SessionUnknown,
 )
 from outlast.world import (
@@ -34,11 +33,12 @@ from outlast.world import (
     WorkerOffer,
     WorkerRow,
 )
+from outlast.world.beginning import Fork, Opening
 from outlast.world.checks import check_content, check_fork, check_input, check_opening, parse_token
 from outlast.world.line import LINE, ready_at
 from outlast.worlds.memory.claims import choose, proof_of, takeover_of
 from outlast.worlds.memory.follow import behind
-from outlast.worlds.memory.forks import Fork, is_same, past_of
+from outlast.worlds.memory.forks import is_same, past_of
 from outlast.worlds.memory.store import Hints, MemoryLiveness, MemoryStore, Session, new_head
 
 CAPABILITIES: Final = frozenset({Capability.EXACT_LIMITS})
@@ -78,12 +78,12 @@ class MemoryWorld:
         labels: Mapping[str, str] | None = None,
         priority: int = 0,
     ) -> bool:
-        labels = dict(labels or {})
-        check_opening(session, first.header, agent, placement, labels, priority)
+        new = Opening(session, first, agent, placement, dict(labels or {}), priority)
+        check_opening(session, first.header, agent, placement, new.labels, priority)
         kept = self._store.sessions.get((self._tenant, session))
         if kept is not None:
-            return self._same_opening(kept, first, agent, placement, labels)
-        head = new_head(session, agent, placement, labels, self._store.clock.now())
+            return self._same_opening(kept, new)
+        head = new_head(session, agent, placement, dict(new.labels), self._store.clock.now())
         kept = Session(replace(head, priority=priority), [], 0)
         if refusal := self._content_refusal(kept, first):
             raise refusal
@@ -91,22 +91,11 @@ class MemoryWorld:
         self._land(kept, first, None)
         return True
 
-    def _same_opening(
-        self, kept: Session, first: Commit, agent: str, placement: str, labels: dict[str, str]
-    ) -> bool:
+    def _same_opening(self, kept: Session, new: Opening) -> bool:
         head = kept.head
         if kept.erased:
             raise SessionErased(session=head.session)
-        wanted = {
-            "first commit": first.header.digest,
-            "agent": agent,
-            "placement": placement,
-            "labels": labels,
-        }
-        stands = (kept.commits[0].header.digest, head.agent, head.placement, head.labels)
-        for (name, value), there in zip(wanted.items(), stands, strict=True):
-            if value != there:
-                raise SessionExists(session=head.session, difference=f"another {name}")
+        new.check_same(kept.commits[0].header.digest, head.agent, head.placement, head.labels)
         return False
 
     async def fork(
@@ -119,7 +108,7 @@ class MemoryWorld:
         labels: Mapping[str, str] | None = None,
         priority: int = 0,
     ) -> bool:
-        new = Fork(session, first, placement, dict(labels or {}), priority)
+        new = Fork(source, session, first, placement, dict(labels or {}), priority)
         check_fork(session, first.header, placement, new.labels, priority)
         sessions = self._store.sessions
         there = sessions.get((self._tenant, session))

@@ -27,3 +27,8 @@ def names(texts: Sequence[str]) -> str | None:
 def told_names(text: str | None) -> tuple[str, ...]:
     """The names that are stored as `text`."""
     return tuple(msgspec.json.decode(text, type=list[str])) if text else ()
+
+
+def told_labels(stored_names: Sequence[str], values: Sequence[str]) -> dict[str, str]:
+    """The labels whose names and values are stored as these."""
+    return dict(zip(map(told, stored_names), map(told, values), strict=True))

@@ -21,6 +21,7 @@ from outlast.world import (
     WorkerOffer,
     WorkerRow,
 )
+from outlast.world.beginning import Fork, Opening
 from outlast.world.checks import check_fork, check_input, check_opening, parse_token
 from outlast.world.hints import ANYONE, Hints, inbox_key, key, ready_key
 from outlast.worlds.postgres import claims, erase, forks, inputs, reads, writes
@@ -69,7 +70,7 @@ class PostgresWorld:
         labels: Mapping[str, str] | None = None,
         priority: int = 0,
     ) -> bool:
-        new = writes.Opening(session, first, agent, placement, dict(labels or {}), priority)
+        new = Opening(session, first, agent, placement, dict(labels or {}), priority)
         check_opening(session, first.header, agent, placement, new.labels, priority)
         return await writes.create(self.store, self._tenant, new)
 
@@ -83,7 +84,7 @@ class PostgresWorld:
         labels: Mapping[str, str] | None = None,
         priority: int = 0,
     ) -> bool:
-        new = forks.Fork(source, session, first, placement, dict(labels or {}), priority)
+        new = Fork(source, session, first, placement, dict(labels or {}), priority)
         check_fork(session, first.header, placement, new.labels, priority)
         return await forks.fork(self.store, self._tenant, new)
 

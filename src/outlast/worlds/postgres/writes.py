@@ -6,7 +6,7 @@ first statement had read too early (a competitor's commit came between its snaps
 again.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,16 +19,16 @@ from outlast.errors import (
     InputTaken,
     NotIdle,
     OutlastError,
-    SessionExists,
     WorldUnavailable,
 )
 from outlast.world import Commit, Delta, Header, Lease
+from outlast.world.beginning import Opening
 from outlast.world.checks import check_content
 from outlast.world.hints import key, ready_key
 from outlast.worlds.postgres.reads import check_alive
 from outlast.worlds.postgres.statements import statements
 from outlast.worlds.postgres.store import PostgresStore
-from outlast.worlds.postgres.texts import names, stored, told
+from outlast.worlds.postgres.texts import names, stored, told, told_labels
 from outlast.worlds.postgres.together import Places, columns_of_spent, is_plain, land_one, land_plain
 
 SQL: Final = statements(__file__)
@@ -52,15 +52,14 @@ def flags_of(header: Header) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """A session to be created."""
+class Past:
+    """What lies beneath a session's first commit of its own: of a fork the past of its source, which never changes."""
 
-    session: str
-    first: Commit
-    agent: str
-    placement: str
-    labels: Mapping[str, str]
-    priority: int = 0
+    source: int | None = None
+    fence: int = 0
+    format: int = 0
+    snapshot_seq: int = 0
+    refs: frozenset[str] = frozenset()
 
 
 async def create(store: PostgresStore, tenant: str, new: Opening) -> bool:
@@ -79,29 +78,32 @@ async def create(store: PostgresStore, tenant: str, new: Opening) -> bool:
         if missing is not None:
             raise BlobUnknown(session=new.session, blob=missing, world=store.name)
         number = await store.make_tenant(tenant)
-        if await _create(store, number, new):
+        if await make_session(store, number, new, Past()):
             store.told((key(tenant, new.session), ready_key(tenant)))
             return True
     raise lost_every_race(store)
 
 
-async def _create(store: PostgresStore, tenant: int, new: Opening) -> bool:
+async def make_session(store: PostgresStore, tenant: int, new: Opening, past: Past) -> bool:
+    """Make a session with its first commit, on top of a past. False: something stands in its way by now."""
     header, blobs = new.first.header, new.first.blobs
     agent, placement = stored(new.agent), stored(new.placement)
-    named = {stored(name) for name in (*header.refs, *blobs)}
+    newest = max(past.format, header.format)
+    named = {stored(name) for name in (*past.refs, *header.refs, *blobs)}
     given = {stored(name): data for name, data in blobs.items()}
     made = await store.rows(
         SQL["create"],
         store.now_s,
         tenant,
-        await store.route(tenant, agent, placement, header.format, new.priority),
+        await store.route(tenant, agent, placement, newest, new.priority),
         new.session,
         header.turn_open,
         header.parked,
         header.wake_at_s,
-        header.format,
-        header.snapshot,
+        newest,
+        header.seq if header.snapshot else past.snapshot_seq,
         stored(header.status),
+        header.format,
         header.events,
         header.sealed,
         flags_of(header),
@@ -115,6 +117,9 @@ async def _create(store: PostgresStore, tenant: int, new: Opening) -> bool:
         list(given.values()),
         [stored(name) for name in new.labels],
         [stored(value) for value in new.labels.values()],
+        past.source,
+        past.fence,
+        header.seq,
     )
     return bool(made)
 
@@ -130,14 +135,8 @@ async def _standing_opening(store: PostgresStore, tenant: int, new: Opening) -> 
         return False
     state, digest, agent, placement, label_names, label_values = found[0]
     check_alive(store, new.session, state)
-    labels = dict(zip(map(told, label_names), map(told, label_values), strict=True))
-    there = (digest, told(agent), told(placement), labels)
-    wanted = (new.first.header.digest, new.agent, new.placement, dict(new.labels))
-    for name, stands, other in zip(
-        ("first commit", "agent", "placement", "labels"), there, wanted, strict=True
-    ):
-        if stands != other:
-            raise SessionExists(session=new.session, difference=f"another {name}")
+    labels = told_labels(label_names, label_values)
+    new.check_same(digest, told(agent), told(placement), labels)
     return True
 
 

@@ -1,5 +1,9 @@
 -- Every blob that is named is locked before anything stands that names it; those that are held before the session is made,
 -- the new ones after, by their hash: statements that make the same session or the same blobs wait in one order.
+--
+-- $25: the session whose past lies beneath a fork's first commit, which is number $27; null: none does. The source is not
+-- locked: its commits are read from this statement's snapshot, all or none; if it is erased at this moment, each blob is
+-- either locked here before the eraser looks whether anybody names it, or gone, and then nothing is made.
 -- name: create
 with clock as materialized (
     select coalesce($1::float8, extract(epoch from clock_timestamp())::float8) as now_s,
@@ -7,7 +11,7 @@ with clock as materialized (
 ),
 known as materialized (
     select b.pk, b.hash from outlast.blob b
-    where b.tenant = $2 and b.hash = any($18::text[])
+    where b.tenant = $2 and b.hash = any($19::text[])
         and not exists (select from outlast.session s where s.tenant = $2 and s.id = $4)
     order by b.hash for key share
 ),
@@ -16,16 +20,20 @@ made as (
         seq, deltas, snapshot_seq, waiting, arrivals, turn_open, parked, wake_at_s, updated_at_s, status)
     select $2, 0, $3, $4, c.now_s, null,
         case when $5 and not $6 and $7::float8 is null then c.change - 1125899906842624 else $7::float8 end,
-        c.change >> 12, c.change, $8, 0, 1, 0, case when $9 then 1 else 0 end, 0, 0, $5, $6, $7::float8, c.now_s, $10
+        c.change >> 12, c.change, $8, $26, $27::bigint, 0, $9, 0,
+        (select count(*) from outlast.input i where i.session = $25::bigint and i.consumed_by < $27), $5, $6,
+        $7::float8, c.now_s, $10
     from clock c
     where not exists (
-        select from unnest($19::text[]) as n(hash) where n.hash not in (select hash from known))
+        select from unnest($20::text[]) as n(hash) where n.hash not in (select hash from known))
+        and (select count(*) from outlast.log l where l.session = $25 and l.seq < $27) = $27 - 1
+        and ($25 is null or exists (select from outlast.session s where s.pk = $25 and s.state = 0))
     on conflict (tenant, id) do nothing
     returning pk
 ),
 added as (
     insert into outlast.blob (tenant, hash, bytes)
-    select $2, g.hash, g.bytes from unnest($20::text[], $21::bytea[]) as g(hash, bytes)
+    select $2, g.hash, g.bytes from unnest($21::text[], $22::bytea[]) as g(hash, bytes)
     where exists (select from made) and g.hash not in (select hash from known)
     order by g.hash
     on conflict (tenant, hash) do update set bytes = blob.bytes
@@ -37,12 +45,24 @@ named as (
 ),
 labelled as (
     insert into outlast.label (session, name, value)
-    select m.pk, l.name, l.value from made m, unnest($22::text[], $23::text[]) as l(name, value)
+    select m.pk, l.name, l.value from made m, unnest($23::text[], $24::text[]) as l(name, value)
+),
+copied as (
+    insert into outlast.log (session, seq, fence, format, events, sealed, wake_at_s, flags, digest, status, consumes,
+        refs, body)
+    select m.pk, l.seq, l.fence, l.format, l.events, l.sealed, l.wake_at_s, l.flags, l.digest, l.status, l.consumes,
+        l.refs, l.body
+    from made m join outlast.log l on l.session = $25 and l.seq < $27
+),
+seen as (
+    insert into outlast.input (session, id, arrival, digest, consumed_by, refs, body)
+    select m.pk, i.id, row_number() over (order by i.arrival), i.digest, i.consumed_by, null, ''
+    from made m join outlast.input i on i.session = $25 and i.consumed_by < $27
 ),
 logged as (
     insert into outlast.log (session, seq, fence, format, events, sealed, wake_at_s, flags, digest, status, consumes,
         refs, body)
-    select pk, 1, 0, $8, $11, $12, $7, $13, $14, $10, $15, $16, $17 from made
+    select pk, $27, $26, $11, $12, $13, $7, $14, $15, $10, $16, $17, $18 from made
 )
 select 1 from made
 

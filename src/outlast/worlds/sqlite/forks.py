@@ -3,34 +3,15 @@
 A fork is one transaction in the writer's thread, so that nobody sees half of one and a crash leaves nothing of it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from outlast.errors import CommitUnknown, Fenced, SessionErased, SessionExists
-from outlast.world import Commit
+from outlast.errors import CommitUnknown, Fenced, SessionErased
+from outlast.world.beginning import Fork, Opening
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import ALIVE, SHIFT, Row, Transaction
-from outlast.worlds.sqlite.writes import DIGEST, Opening, check_new, land, open_row
+from outlast.worlds.sqlite.writes import DIGEST, check_new, land, open_row
 
 SQL: Final = statements(__file__)
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """A fork to be made."""
-
-    source: str
-    session: str
-    first: Commit
-    placement: str | None
-    labels: Mapping[str, str]
-    priority: int
-
-    @property
-    def at(self) -> int:
-        """Number of the last commit that it shares."""
-        return self.first.header.seq - 1
 
 
 def fork(transaction: Transaction, tenant: str, new: Fork) -> bool:
@@ -70,17 +51,13 @@ def _check_same(transaction: Transaction, there: Row, source: Row | None, new: F
         raise SessionErased(session=new.session)
     alive = source if source is not None and source.state == ALIVE else None
     [[_, placement]] = transaction.rows(SQL["route_of"], (there.route,))
-    differences = {
-        "it is the source": source is not None and source.pk == there.pk,
-        "another first commit": _digest(transaction, there, new.at + 1) != new.first.header.digest,
-        "another past": alive is not None
-        and _digest(transaction, alive, new.at) != _digest(transaction, there, new.at),
-        "another placement": new.placement not in {None, placement},
-        "another labels": dict(transaction.rows(SQL["labels"], (there.pk,))) != dict(new.labels),
-    }
-    for difference, holds in differences.items():
-        if holds:
-            raise SessionExists(session=new.session, difference=difference)
+    new.check_same(
+        itself=source is not None and source.pk == there.pk,
+        digest=_digest(transaction, there, new.at + 1),
+        same_past=alive is None or _digest(transaction, alive, new.at) == _digest(transaction, there, new.at),
+        placement=placement,
+        labels=dict(transaction.rows(SQL["labels"], (there.pk,))),
+    )
 
 
 def _digest(transaction: Transaction, row: Row, seq: int) -> str:

@@ -24,6 +24,7 @@ from outlast.world import (
     WorkerOffer,
     WorkerRow,
 )
+from outlast.world.beginning import Fork, Opening
 from outlast.world.checks import check_fork, check_input, check_opening, parse_token
 from outlast.world.hints import ANYONE, Hints, inbox_key, key, ready_key
 from outlast.worlds.sqlite import claims, erase, forks, inputs, reads, writes
@@ -93,7 +94,7 @@ class SqliteWorld:
         labels: Mapping[str, str] | None = None,
         priority: int = 0,
     ) -> bool:
-        new = writes.Opening(session, first, agent, placement, dict(labels or {}), priority)
+        new = Opening(session, first, agent, placement, dict(labels or {}), priority)
         check_opening(session, first.header, agent, placement, new.labels, priority)
         return await self._write(
             lambda transaction: writes.create(transaction, self._tenant, new), size=_size(first)
@@ -109,7 +110,7 @@ class SqliteWorld:
         labels: Mapping[str, str] | None = None,
         priority: int = 0,
     ) -> bool:
-        new = forks.Fork(source, session, first, placement, dict(labels or {}), priority)
+        new = Fork(source, session, first, placement, dict(labels or {}), priority)
         check_fork(session, first.header, placement, new.labels, priority)
         # In the writer's thread: it may copy a long log.
         return await self._write(

@@ -1,7 +1,6 @@
 """Commits and deltas: what may land, and everything that changes with it. All within one transaction."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -14,9 +13,9 @@ from outlast.errors import (
     NotIdle,
     OutlastError,
     SessionErased,
-    SessionExists,
 )
 from outlast.world import Commit, Delta, Header, Lease
+from outlast.world.beginning import Opening
 from outlast.world.checks import check_content
 from outlast.world.commit import DAY_S, SPENT_DAYS
 from outlast.world.hints import key, ready_key
@@ -37,18 +36,6 @@ PIECE: Final = 500
 """Rows of deltas that one transaction frees: it holds the write lock for a millisecond or a few."""
 
 _packs = msgspec.msgpack.Encoder()
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A session to be created."""
-
-    session: str
-    first: Commit
-    agent: str
-    placement: str
-    labels: Mapping[str, str]
-    priority: int = 0
 
 
 def create(transaction: Transaction, tenant: str, new: Opening) -> bool:
@@ -78,14 +65,8 @@ def open_row(transaction: Transaction, tenant: str, new: Opening, newest: int) -
 def _same_opening(transaction: Transaction, row: Row, new: Opening) -> bool:
     if row.state != ALIVE:
         raise SessionErased(session=new.session)
-    found = transaction.one(SQL["opening"], (row.at(1), row.pk))
-    there = (*(found or ()), dict(transaction.rows(SQL["labels"], (row.pk,))))
-    wanted = (new.first.header.digest, new.agent, new.placement, dict(new.labels))
-    for name, stands, other in zip(
-        ("first commit", "agent", "placement", "labels"), there, wanted, strict=True
-    ):
-        if stands != other:
-            raise SessionExists(session=new.session, difference=f"another {name}")
+    digest, agent, placement = transaction.one(SQL["opening"], (row.at(1), row.pk)) or ("", "", "")
+    new.check_same(digest, agent, placement, dict(transaction.rows(SQL["labels"], (row.pk,))))
     return False
 
 
