@@ -21,7 +21,7 @@ from outlast.errors import FileMissing, WorkspaceError
 from outlast.fold import SessionState
 from outlast.ids import blob_hash
 from outlast.sites import Ground
-from outlast.workspace import Command, Kind, Ran, Stay, Undone
+from outlast.workspace import Command, Kind, Note, Ran, Stay, Undone
 from outlast.world import World
 
 
@@ -176,14 +176,14 @@ class PaperSite:
         del self.texts[path]
 
 
-def on_paper(world: World, kind: Paper | None, data: Path) -> Callable[[SessionState, Agent], Any]:
+def on_paper(world: World, kind: Paper | None, data: Path) -> Callable[[SessionState, Agent, Note], Any]:
     """The surroundings of attempts whose workspaces are of this kind."""
     kinds: dict[str, Kind] = {} if kind is None else {"paper": kind}
     ground = Ground(data, cast("Gateway", None), cast("Processes", None), 60.0, kinds)
 
     @asynccontextmanager
-    async def open_(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
-        async with ground.open(world, state, agent) as around:
+    async def open_(state: SessionState, agent: Agent, note: Note) -> AsyncGenerator[Surroundings]:
+        async with ground.open(world, state, agent, note) as around:
             assert around.places == Places(Path("/paper"), around.places.home)
             yield around
 

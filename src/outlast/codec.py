@@ -15,9 +15,9 @@ import msgspec
 
 from outlast.errors import BadPayload, BlobBroken, FormatTooNew, LogBroken
 from outlast.ids import blob_hash
+from outlast.mirrored import FileState
 from outlast.records import FORMAT, AnyInput, AnyRecord, CallIntent, Payload, Snapshot
 from outlast.records.events import LiveDelta
-from outlast.state import FileState
 
 if sys.version_info >= (3, 14):
     from compression import zstd

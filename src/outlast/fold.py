@@ -12,6 +12,7 @@ import msgspec
 from outlast.agenda import AgendaRecord, apply_agenda
 from outlast.codec import decode_records
 from outlast.errors import LogBroken
+from outlast.mirrored import FileState
 from outlast.records import (
     AnyRecord,
     AttemptEnded,
@@ -27,6 +28,7 @@ from outlast.records import (
     InputDropped,
     InputRefused,
     Mirrored,
+    NetworkAsked,
     PromptQueued,
     SessionOpened,
     SignalKept,
@@ -44,7 +46,6 @@ from outlast.snapshots import adopt, forget_calls, inline, keep
 from outlast.state import (
     AttemptState,
     CallState,
-    FileState,
     SessionState,
     TalkState,
     TurnState,
@@ -147,9 +148,7 @@ def _check_place(state: SessionState, header: Header, records: Sequence[AnyRecor
                 pass
     first = records[0] if records else None
     _check(state, header.seq != 1 or isinstance(first, SessionOpened), "it does not open the session")
-    _check(
-        state, not header.snapshot or isinstance(first, Snapshot), "it announces a snapshot and holds none"
-    )
+    _check(state, not header.snapshot or isinstance(first, Snapshot), "it announces a snapshot it lacks")
 
 
 def apply_record(state: SessionState, record: AnyRecord) -> None:
@@ -163,7 +162,7 @@ def apply_record(state: SessionState, record: AnyRecord) -> None:
     if isinstance(record, AgendaRecord):
         wrong = apply_agenda(state, record)
         _check(state, not wrong, wrong)
-    elif isinstance(record, TurnRecord):
+    elif isinstance(record, TurnRecord | NetworkAsked):
         _of_turn(state, record)
     elif isinstance(record, CallRecord):
         _of_call(state, record)
@@ -227,7 +226,7 @@ def _of_call(state: SessionState, record: CallRecord) -> None:
                 (turn.allowed_for_turn if record.for_turn else turn.allowed).append(record.call)
 
 
-def _of_turn(state: SessionState, record: TurnRecord) -> None:
+def _of_turn(state: SessionState, record: TurnRecord | NetworkAsked) -> None:
     match record:
         case TurnOpened():
             _turn_opened(state, record)
@@ -239,8 +238,8 @@ def _of_turn(state: SessionState, record: TurnRecord) -> None:
             _turn(state, record.turn).release(record, state.usage)
         case TurnSettled():
             _turn_settled(state, record)
-        case SteerTaken():
-            _turn(state, record.turn).steers.append(record)
+        case SteerTaken() | NetworkAsked():
+            _turn(state, record.turn).note(record)
         case TurnContinued():
             turn = _turn(state, record.turn)
             _check(state, not turn.open_calls(), f"turn {record.turn} is continued with calls open")

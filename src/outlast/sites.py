@@ -34,7 +34,7 @@ from outlast.errors import (
 from outlast.fold import SessionState, records_of
 from outlast.plugins import brought
 from outlast.records import FilesKept, SessionOpened
-from outlast.workspace import Kind, OpenKind, Stay
+from outlast.workspace import Kind, Note, OpenKind, Stay
 from outlast.world import World
 
 GROUP: Final = "outlast.workspaces"
@@ -179,8 +179,13 @@ class Ground:
     """As in `Stay`."""
 
     @asynccontextmanager
-    async def open(self, world: World, state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
+    async def open(
+        self, world: World, state: SessionState, agent: Agent, note: Note
+    ) -> AsyncGenerator[Surroundings]:
         """What an attempt of this session finds.
+
+        Args:
+            note: is told what its workspace asks of the network.
 
         Raises:
             WorkspaceError: its workspace cannot be opened here or now.
@@ -193,7 +198,7 @@ class Ground:
                 yield Surroundings(self.gateway, self.processes, places, make, self.silence_s)
                 return
             make_places(places, workspace=False)
-            stay = await self._stay(world, state, places)
+            stay = await self._stay(world, state, places, note)
             site = await held.enter_async_context(kind.open(_reference(state), stay))
             at = Places(Path(site.cwd), places.home)
             yield Surroundings(self.gateway, site.processes, at, make, self.silence_s, site)
@@ -209,7 +214,7 @@ class Ground:
     async def _address(self) -> str:
         return await self.gateway.address()
 
-    async def _stay(self, world: World, state: SessionState, places: Places) -> Stay:
+    async def _stay(self, world: World, state: SessionState, places: Places, note: Note) -> Stay:
         tree, packs = state.tree, WorldPacks(world, state.session)
         aside: Mapping[str, Any] = {}
         if tree.aside.ref:
@@ -234,6 +239,7 @@ class Ground:
             put=None if store is None else partial(_put, store, folder, state.fence),
             processes=self.processes,
             spare=self.spare,
+            note=note,
             gateway=self._address,
         )
 

@@ -18,8 +18,9 @@ import msgspec
 
 from outlast.codec import NODE, GetBlobs, Packer, unsqueeze
 from outlast.errors import BlobBroken
+from outlast.mirrored import FileState
 from outlast.records import Kept, Payload, Shelf, Snapshot
-from outlast.state import CallState, FileState, SessionState, TurnState
+from outlast.state import CallState, SessionState, TurnState
 
 PART: Final = 128 * 1024
 """Bytes of JSON at which a part is full: what is encoded, compressed or decoded in one go."""

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from outlast.mirrored import FileState
 from outlast.records import (
     EMPTY,
     CallIntent,
@@ -17,6 +18,7 @@ from outlast.records import (
     FilesKept,
     Forked,
     Kept,
+    NetworkAsked,
     NoticeDue,
     Payload,
     PromptQueued,
@@ -83,32 +85,6 @@ class AttemptState(msgspec.Struct):
     """Why it ended before its turn, if that was recorded."""
 
 
-class FileState(msgspec.Struct):
-    """A mirrored file of the harness: its lines, in pieces."""
-
-    pieces: list[Payload] = []
-    counts: list[int] = []
-    """Of each piece, how many of its lines stand, from its first; the others were cut off."""
-    kept: int = 0
-    """Pieces, from the first, that stand as they did in the newest snapshot's parts."""
-
-    @property
-    def lines(self) -> int:
-        return sum(self.counts)
-
-    def cut(self, position: int) -> None:
-        """From this line on nothing stands any more."""
-        while self.lines > position:
-            before = self.lines - self.counts[-1]
-            if position > before:
-                self.counts[-1] = position - before
-                self.kept = min(self.kept, len(self.pieces) - 1)
-            else:
-                self.pieces.pop()
-                self.counts.pop()
-                self.kept = min(self.kept, len(self.pieces))
-
-
 class Mark(msgspec.Struct, frozen=True):
     """Where a person let a turn go on whose budgets were whole again: what it had used up by then counts no more."""
 
@@ -171,6 +147,9 @@ class TurnState(msgspec.Struct):
     again_at_s: float = 0.0
     """Unix time before which no attempt goes on, since harness or provider have failed; 0 at once."""
 
+    asked: dict[str, NetworkAsked] = {}
+    """What was asked of the way out of its workspace, the newest record about each."""
+
     def begin_again(self, record: TurnContinued) -> None:
         """Its loop goes on from a state, and not from its calls so far.
 
@@ -183,6 +162,13 @@ class TurnState(msgspec.Struct):
         self.allowed_before.extend(own_intent(call.intent) for call in self.allowed_still())
         self.calls, self.noticed, self.steers = {}, [], []
         self.allowed, self.allowed_for_turn = [], []
+
+    def note(self, record: SteerTaken | NetworkAsked) -> None:
+        """What came to it, or what it asked of the network."""
+        if isinstance(record, SteerTaken):
+            self.steers.append(record)
+        else:
+            self.asked[record.about] = record
 
     def allowed_still(self) -> "list[CallState]":
         """The calls that a person has allowed for the turn, as far as `calls` holds them."""

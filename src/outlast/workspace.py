@@ -234,6 +234,29 @@ class Undoes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """What was asked of a workspace's way out, for the session's log: no secret, no query, no body."""
+
+    passed: Literal["used", "refused"]
+    """A credential of the session's was added to a request; a request or connection was not let out."""
+    host: str
+    """Empty: none could be made out."""
+    port: int
+    credential: str = ""
+    """Its name."""
+    method: str = ""
+    path: str = ""
+    status: int = 0
+    """What the host answered; 0: nothing."""
+    why: str = ""
+    """Why it was not let out."""
+
+
+Note: TypeAlias = Callable[[Passage], None]
+"""Is told of each passage, in the event loop; it does not wait and raises nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stay:
     """What a kind is told about the attempt that opens a site."""
 
@@ -259,6 +282,8 @@ class Stay:
     commits (`outlast.drive.Capture.packs`)."""
     spare: Callable[[int], None] | None = None
     """Lets a process, with what is below it, outlive the worker: tell it its pid. None: nothing would end it."""
+    note: Note | None = None
+    """Writes down what is asked of the workspace's way out; None: nobody listens."""
     gateway: Callable[[], Awaitable[str]] | None = None
     """Says where the worker's gateway listens, `http://127.0.0.1:<port>`, once it does; None: there is none."""
 

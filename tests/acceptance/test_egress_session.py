@@ -10,7 +10,9 @@ import pytest
 from outlast import Agent, Session, open_world
 from outlast.adapters.python import IO, Loop
 from outlast.clock import SystemClock
+from outlast.fold import records_of
 from outlast.gateway import Open, open_gateway
+from outlast.records import NetworkAsked
 from outlast.worker import WorkerConfig, open_worker
 from outlast.workspace_tools import workspace_tools
 from outlast.workspaces.egress import Credential, from_env
@@ -64,9 +66,20 @@ async def test_a_push_from_a_session_succeeds_and_neither_files_nor_log_hold_the
             outcome = await turn.result()
             assert outcome.status == "done", outcome
             said = msgspec.json.encode(outcome.value).decode()
+            noted = [
+                record
+                for commit in await world.commits("ticket-1")
+                for record in records_of("ticket-1", commit)
+                if isinstance(record, NetworkAsked)
+            ]
     log = await anyio.run_process(["git", "-C", repository, "log", "--format=%s", "main"])
     assert log.stdout == b"Add a pricing page\n", said
     assert "evil.test:80 is not allowed in this sandbox" in said
+    assert [(one.host, one.port, one.count) for one in noted if one.passed == "refused" and one.host] == [
+        ("evil.test", 80, 1)
+    ]
+    pushed = [one for one in noted if one.passed == "used" and one.path.endswith("/git-receive-pack")]
+    assert [(one.credential, one.method, one.status) for one in pushed] == [("forge", "POST", 200)]
     assert "ticket-1: POST 127.0.0.2:" in caplog.text
     assert "with 'forge': 200" in caplog.text
     assert SECRET not in said + caplog.text

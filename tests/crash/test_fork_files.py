@@ -14,7 +14,7 @@ from outlast.errors import BadInput
 from outlast.fold import SessionState
 from outlast.session import Session
 from outlast.sites import Ground, packs_of
-from outlast.workspace import Workspace
+from outlast.workspace import Note, Workspace
 from outlast.workspace_tools import workspace_tools
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.local import local
@@ -51,8 +51,8 @@ async def desk_in(directory: Path) -> AsyncGenerator[tuple[World, Desk]]:
         ground = Ground(directory, cast("Gateway", _Nowhere()), processes, 60.0)
 
         @asynccontextmanager
-        async def surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
-            async with ground.open(world, state, agent) as around:
+        async def surroundings(state: SessionState, agent: Agent, note: Note) -> AsyncGenerator[Surroundings]:
+            async with ground.open(world, state, agent, note) as around:
                 yield around
 
         yield world, Desk(world, surroundings=surroundings)

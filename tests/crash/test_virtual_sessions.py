@@ -15,7 +15,7 @@ from outlast.fold import SessionState
 from outlast.session import Session
 from outlast.sites import Ground
 from outlast.testing.workspace_contract import Log
-from outlast.workspace import Command, Site
+from outlast.workspace import Command, Note, Site
 from outlast.workspace_tools import workspace_tools
 from outlast.workspaces.virtual import VirtualKind, virtual
 from outlast.workspaces.virtual.description import Virtual
@@ -53,8 +53,8 @@ async def said_in_two_turns(workspace: Virtual, directory: Path) -> list[str]:
         ground = Ground(directory, cast("Gateway", None), processes, 60.0)
 
         @asynccontextmanager
-        async def surroundings(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
-            async with ground.open(world, state, agent) as around:
+        async def surroundings(state: SessionState, agent: Agent, note: Note) -> AsyncGenerator[Surroundings]:
+            async with ground.open(world, state, agent, note) as around:
                 yield around
 
         session = await Session.open(world, "s-1", agent=agent, workspace=workspace)

@@ -18,6 +18,7 @@ from outlast.engine.silence import START_S
 from outlast.fold import SessionState
 from outlast.records import AttemptEnded
 from outlast.tool import ToolIO, tool
+from outlast.workspace import Note
 from outlast.world import World
 from tests.unit.engine_desk import Desk, agent_of, opened, records
 
@@ -108,7 +109,7 @@ async def failures(world: World, clock: ManualClock, program: Program) -> list[s
     """Why attempts ended before their turn, once the first worker has had its turn."""
 
     @asynccontextmanager
-    async def machine(state: SessionState, agent: Agent) -> AsyncGenerator[Surroundings]:
+    async def machine(state: SessionState, agent: Agent, note: Note) -> AsyncGenerator[Surroundings]:
         at = Path("/nonexistent")
         yield Surroundings(cast("Gateway", None), Programs(clock), Places(at, at), silence_s=LIMIT_S)
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from outlast.calls import MAIN
 from outlast.cli.awaited import Awaited, decisions, wait_of
+from outlast.cli.network import event_line
 from outlast.cli.text import (
     COLOUR,
     MARK,
@@ -228,6 +229,8 @@ class Printer:
             case "turn.parked":
                 evidence = msgspec.json.encode(event.facts).decode()
                 return Text(f"turn {event.turn} {event.status}: {short(evidence, 400)}", "yellow")
+            case "network.asked":
+                return Text(event_line(event), "yellow" if event.status == "refused" else "cyan")
             case "turn.continued":
                 return Text(f"turn {event.turn} begins again with {_quoted(event)}", "bright_black")
             case "session.forked":

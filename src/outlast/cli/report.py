@@ -1,7 +1,7 @@
 """What `show` and `log` say of a session."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -9,9 +9,10 @@ import msgspec
 from outlast.calls import MAIN
 from outlast.cli.awaited import Awaited, lines_of
 from outlast.cli.listing import Row
+from outlast.cli.network import line_of
 from outlast.cli.text import MARK, arguments_text, dollars, payload_text, plain, short, tokens
 from outlast.fold import AttemptState, CallState, SessionState, TurnState, records_of
-from outlast.records import AnyRecord, Payload, TurnOpened, TurnSettled, Usage
+from outlast.records import AnyRecord, NetworkAsked, Payload, TurnOpened, TurnSettled, Usage
 from outlast.session import Session
 from outlast.tool import result_text
 from outlast.world import SessionHead
@@ -26,6 +27,8 @@ class TurnRow:
     prompt: str
     error: str
     usage: Usage
+    network: Mapping[str, NetworkAsked] = field(default_factory=dict[str, NetworkAsked])
+    """What it asked of its workspace's way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,15 @@ async def turns_of(session: Session) -> list[TurnRow]:
                 if isinstance(record, TurnOpened):
                     prompt = await _text(session, record.prompt)
                     turns[record.turn] = TurnRow(record.turn, "open", prompt, "", Usage())
+                elif isinstance(record, NetworkAsked) and record.turn in turns:
+                    row = turns[record.turn]
+                    turns[record.turn] = replace(row, network={**row.network, record.about: record})
                 elif isinstance(record, TurnSettled) and record.turn in turns:
-                    prompt = turns[record.turn].prompt
-                    turns[record.turn] = TurnRow(
-                        record.turn, record.status, prompt, record.error, record.usage or Usage()
+                    turns[record.turn] = replace(
+                        turns[record.turn],
+                        status=record.status,
+                        error=record.error,
+                        usage=record.usage or Usage(),
                     )
     return list(turns.values())
 
@@ -94,6 +102,7 @@ def _turn_json(turn: TurnState, awaits: Sequence[Awaited]) -> dict[str, Any]:
         "fruitless": turn.fruitless,
         "usage": turn.usage,
         "calls": list(turn.calls.values()),
+        "network": list(turn.asked.values()),
         "parked": None if turn.parked is None else {"why": turn.parked.why, "evidence": turn.parked.evidence},
         "awaits": awaits,
     }
@@ -113,7 +122,7 @@ def report_text(report: Report) -> str:
     if report.row.waits and (head.worker is not None or head.waiting_inputs or not report.awaits):
         lines.append(f"  {report.row.waits}")
     word = "open" if state.turn is None else state.turn.word
-    lines += [_turn_line(row, word) for row in report.turns]
+    lines += [line for row in report.turns for line in _turn_lines(row, word)]
     if state.turn is not None:
         lines += _open_turn_lines(state.turn)
         lines += lines_of(report.awaits)
@@ -123,11 +132,12 @@ def report_text(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _turn_line(row: TurnRow, word: str) -> str:
-    if row.status == "open":
-        return f"turn {row.turn} {word}  {short(row.prompt, 80)}"
+def _turn_lines(row: TurnRow, word: str) -> list[str]:
+    if row.status == "open":  # its calls are told too, and the network after them
+        return [f"turn {row.turn} {word}  {short(row.prompt, 80)}"]
     error = f"  {short(row.error, 300)}" if row.error else ""
-    return f"turn {row.turn} {row.status}  {dollars(row.usage.cost_usd)}  {short(row.prompt, 80)}{error}"
+    line = f"turn {row.turn} {row.status}  {dollars(row.usage.cost_usd)}  {short(row.prompt, 80)}{error}"
+    return [line, *map(line_of, row.network.values())]
 
 
 def _open_turn_lines(turn: TurnState) -> list[str]:
@@ -136,6 +146,7 @@ def _open_turn_lines(turn: TurnState) -> list[str]:
     if turn.past:
         lines.append(f"  … {turn.past} calls before its loop began again")
     lines += [call_line(call) for call in turn.calls.values()]
+    lines += [line_of(asked) for asked in turn.asked.values()]
     if turn.parked is not None and turn.parked.why != "decision":
         evidence = msgspec.json.format(msgspec.json.encode(turn.parked.evidence), indent=2).decode()
         why = "over its budget" if turn.parked.why == "budget" else turn.parked.why

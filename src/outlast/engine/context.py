@@ -13,6 +13,7 @@ from outlast.engine.allowance import Allowance
 from outlast.engine.budget import overspent
 from outlast.engine.documents import Documents
 from outlast.engine.files import WorkFiles, replayed
+from outlast.engine.network import NetworkNotes
 from outlast.engine.queued import Landing
 from outlast.engine.term import Term
 from outlast.engine.writer import Writer
@@ -85,6 +86,7 @@ class Context:
         self.files = WorkFiles(writer, gate, clock)
         self._said: dict[int, Mapping[str, Any]] = {}
         """Arguments of calls of the harness that stand behind blobs and were fetched."""
+        self.network = NetworkNotes(writer, clock)
         self._held = self._resting = 0
         self._over = asyncio.Event()
         self._rest = asyncio.Event()
@@ -104,6 +106,11 @@ class Context:
             self._over.set()
             self._rest.set()
             self.on_stop()
+
+    def close(self) -> None:
+        """The attempt is over: whoever still holds a part of it writes no more."""
+        self.closed = True
+        self.network.end()
 
     async def enter(self, site: Site | None, *, resumed: bool) -> None:
         """The workspace is open; a turn that is not resumed begins with its files as they are.

@@ -50,6 +50,7 @@ from outlast.gate import Gate, Point
 from outlast.notify import Notifier
 from outlast.offers import OFFERED
 from outlast.records import AttemptEnded, TurnOpened, TurnParked
+from outlast.workspace import Note
 from outlast.world import Claim, Lease, World
 
 KILL_GRACE_S: Final = 2.0
@@ -59,7 +60,7 @@ STUBBORN_S: Final = 5.0
 HOLD_S: Final = 0.25
 """How often a session that is held through a pause is looked at: a cancel ends the pause, a hand-over too."""
 
-OpenSurroundings = Callable[[SessionState, Agent], AbstractAsyncContextManager[Surroundings]]
+OpenSurroundings = Callable[[SessionState, Agent, Note], AbstractAsyncContextManager[Surroundings]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +222,7 @@ class _Session:
         if resumed and self._claim.proof == "expired":
             await asyncio.sleep(advancer.kill_grace_s)
         try:
-            async with advancer.surroundings(state, agent) as around:
+            async with advancer.surroundings(state, agent, context.network.note) as around:
                 await context.enter(around.site, resumed=resumed)
                 prompt = await context.value(turn.prompt)
                 attempt = EngineAttempt(context, agent, around, resumed=resumed, prompt=str(prompt))
@@ -264,7 +265,7 @@ class _Session:
             # end of a turn it says itself that the call is in doubt; so a stubborn one is waited for in one case only.
             handing_over = context.stopping == HANDED_OVER and self._writer.lost is None
             await attempt.calls.stop(context.term.left_s if handing_over else STUBBORN_S)
-            context.closed = True
+            context.close()
         end = upshot(driver, watcher) if ended else HarnessError(harness="the adapter", reason=STUBBORN)
         end = context.failure or end
         if not isinstance(end, OutlastError):

@@ -49,6 +49,7 @@ from outlast.records.kinds import (
     TurnSettled,
     Verdict,
 )
+from outlast.records.network import NetworkAsked, Passed
 from outlast.records.payload import EMPTY, Payload, Usage
 from outlast.records.union import AnyRecord
 
@@ -85,9 +86,11 @@ __all__ = [
     "KeptFor",
     "Merge",
     "Mirrored",
+    "NetworkAsked",
     "NoticeDue",
     "NoticeTried",
     "Parent",
+    "Passed",
     "Payload",
     "Prompt",
     "PromptQueued",

@@ -35,6 +35,7 @@ from outlast.records.kinds import (
     TurnSettled,
     Verdict,
 )
+from outlast.records.network import NetworkAsked
 from outlast.records.payload import EMPTY, Payload, Usage
 from outlast.records.union import AnyRecord
 
@@ -60,6 +61,7 @@ EventKind: TypeAlias = Literal[
     "document.edited",
     "document.rejected",
     "files.kept",
+    "network.asked",
     "turn.parked",
     "turn.released",
     "turn.continued",
@@ -264,6 +266,8 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             return _document(record, cursor, fence)
         case FilesKept():
             return _files(record, cursor, fence)
+        case NetworkAsked():
+            return _asked(record, cursor, fence)
         case Forked():
             facts = {"source": record.source, "at": record.at}
             return Event(
@@ -345,6 +349,23 @@ def _files(record: FilesKept, cursor: str, fence: int) -> Event:
         call=record.call,
         status=record.why,
         facts={"root": record.root, "changed": list(record.changed)},
+        at_s=record.at_s,
+    )
+
+
+def _asked(record: NetworkAsked, cursor: str, fence: int) -> Event:
+    facts: dict[str, Any] = {"host": record.host, "port": record.port, "count": record.count}
+    if record.passed == "used":
+        facts |= {"method": record.method, "path": record.path, "status": record.status}
+    return Event(
+        cursor,
+        "network.asked",
+        record.turn,
+        fence,
+        name=record.credential,
+        text=record.why,
+        status=record.passed,
+        facts=facts,
         at_s=record.at_s,
     )
 

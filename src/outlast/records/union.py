@@ -29,6 +29,7 @@ from outlast.records.kinds import (
     TurnSettled,
     Verdict,
 )
+from outlast.records.network import NetworkAsked
 
 AnyRecord: TypeAlias = (
     SessionOpened
@@ -50,6 +51,7 @@ AnyRecord: TypeAlias = (
     | AttemptEnded
     | Mirrored
     | FilesKept
+    | NetworkAsked
     | TurnParked
     | TurnReleased
     | TurnSettled

@@ -1,6 +1,6 @@
 """Opens sandboxes: attaches to the box that stands for a session, or makes one from the files that the log has."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from shutil import rmtree
@@ -12,12 +12,12 @@ from outlast.errors import SandboxUnsupported
 from outlast.groups import task_group
 from outlast.plugins import brought
 from outlast.sandbox import Box, OpenProvider, SandboxProvider, Spec
-from outlast.workspace import Stay, Undone
+from outlast.workspace import Note, Passage, Stay, Undone
 from outlast.workspaces.boxed.description import CWD, Sandboxed, read_sandbox
 from outlast.workspaces.boxed.ground import SANDBOXES, Ground, ground_of
 from outlast.workspaces.boxed.site import BoxSite, remember, stands_for
 from outlast.workspaces.drive import Drive, Folder
-from outlast.workspaces.egress import Egress, Who, open_egress
+from outlast.workspaces.egress import CredentialUsed, Egress, Event, Outside, TurnedAway, Who, open_egress
 
 PROVIDERS: Final = "outlast.sandboxes"
 LABEL: Final = "outlast"
@@ -46,9 +46,9 @@ class SandboxKind:
         gateway = "" if stay.gateway is None else await stay.gateway()
         drive = Drive(stay.packs, stay.tenant, put=stay.put)
         async with AsyncExitStack() as held:
-            who = Who(stay.tenant, stay.session)
+            who, outside = Who(stay.tenant, stay.session), Outside(told=_noting(stay.note))
             out = await held.enter_async_context(
-                open_egress(said.network, who, ground.way_out, gateway=gateway)
+                open_egress(said.network, who, ground.way_out, gateway=gateway, outside=outside)
             )
             spec = spec_of(said, stay, ground, out)
             fits = stay.root in stands_for(ground)
@@ -69,6 +69,23 @@ class SandboxKind:
         for found in await provider.list({LABEL: folder}):
             await provider.destroy(found.ref)
         await to_thread.run_sync(lambda: rmtree(data / SANDBOXES / folder, ignore_errors=True))
+
+
+def _noting(note: Note | None) -> Callable[[Event], None] | None:
+    """What of the way out goes into the session's log; connections to hosts that are allowed do not."""
+    if note is None:
+        return None
+
+    def told(event: Event) -> None:
+        match event:
+            case CredentialUsed(credential=name, method=method, host=host, port=port, path=path):
+                note(Passage("used", host, port, name, method, path, event.status))
+            case TurnedAway(host=host, port=port, why=why):
+                note(Passage("refused", host, port, why=why))
+            case _:
+                pass
+
+    return told
 
 
 def find_provider(name: str, data: Path) -> SandboxProvider:
