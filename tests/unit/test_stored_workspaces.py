@@ -58,7 +58,7 @@ async def test_an_attempt_that_was_succeeded_puts_nothing(world: World, tmp_path
     store = open_store(f"{tmp_path}/store", world.tenant)
     async with supervised(tmp_path) as processes:
         ground = Ground(tmp_path, cast("Gateway", None), processes, 60.0)
-        async with ground.open(world, state, agent) as found:
+        async with ground.open(world, state, agent, lambda _: None) as found:
             assert state.opened is not None
             await store.claim(state.opened.folder, state.fence + 1)
             assert found.site is not None
