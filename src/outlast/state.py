@@ -335,8 +335,8 @@ class SessionState(msgspec.Struct):
         """The workspace has other files."""
         if record.why == "begin":
             self._begins(record.turn, record.root)
-        elif not self.tree.turn:
-            self._begins(record.turn, "")  # before this nothing was kept of it
+        elif not self.tree.turn and self.opened and self.opened.workspace.get("checkpoint") != "turn":
+            self._begins(record.turn, "")  # with `turn` it began with what nobody has seen
         self.tree = TreeState(record.root, own(record.aside), record.turn, record.call or self.tree.call)
 
     def _begins(self, turn: int, root: str) -> None:

@@ -1,11 +1,12 @@
 """Files in a turn: what a call changes of the workspace lands with its outcome or not at all."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from outlast.adapter import Agent, Attempt, ModelAsk, Places, Send, ToolAsk, ToolResult, TurnResult
@@ -14,6 +15,7 @@ from outlast.adapters.python import IO, Loop, LoopFunction
 from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.clock import ManualClock, SystemClock
 from outlast.codec import unsqueeze
+from outlast.drive import Capture
 from outlast.engine.load import load_state
 from outlast.errors import BoxGone, WorkspaceError
 from outlast.fold import SessionState, records_of
@@ -24,10 +26,11 @@ from outlast.records import AttemptEnded, CallOutcome, FilesKept
 from outlast.session import Session
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
 from outlast.tool import ToolFailed, ToolIO, tool
+from outlast.workspace import Stay
 from outlast.workspace_tools import workspace_tools
 from outlast.world import World
 from outlast.worlds.memory import open_memory
-from tests.paper import Paper, Scrap, files_of, on_paper
+from tests.paper import Paper, PaperSite, Scrap, files_of, on_paper
 from tests.unit.engine_desk import Desk, records
 from tests.unit.listed_model import Listed, says, texts, wants
 
@@ -295,6 +298,59 @@ async def test_files_are_kept_when_a_turn_begins_and_ends_or_never(world: World,
     state = await load_state(world, "s-1")
     roots = [one.root for one in await records(world) if isinstance(one, FilesKept)]
     assert state.began == {1: roots[0], 2: roots[2]}
+
+
+async def test_wherever_a_worker_dies_the_beginning_of_a_turn_is_the_files_before_it_or_not_known() -> None:
+    """Never empty: whoever undoes the turn would be left with nothing."""
+    agent = coder(loop("append a 1", "append mine 2"))
+    async with open_memory() as world:
+        await began(world, agent, checkpoint="turn")
+        first = Paper(programs=True, machine={"mine": "before"})
+        where = spots((await life(world, agent, first, "w-1")).crossings)
+    assert {spot.point for spot in where} >= {Point.TURN_OPENED, Point.BEFORE_CAPTURE, Point.AFTER_CAPTURE}
+    for spot in where:
+        async with open_memory() as world:
+            await began(world, agent, checkpoint="turn")
+            kind = Paper(programs=True, machine={"mine": "before"})
+            await life(world, agent, kind, "w-1", spot)
+            await life(world, agent, kind, "w-2")
+            state = await load_state(world, "s-1")
+            assert await kept(world) == {"a": "1", "mine": "before2"}, str(spot)
+            root = state.began[1]
+            found = await world.get_many("s-1", [root])
+            assert msgspec.json.decode(unsqueeze(found[root])) == {"mine": "before"}, str(spot)
+
+
+async def test_of_a_turn_whose_beginning_was_not_kept_nobody_says_that_it_began_with_nothing(
+    world: World,
+) -> None:
+    class Later(Paper):
+        """Too large for it, until a turn has made it smaller."""
+
+        def __init__(self) -> None:
+            super().__init__(programs=True, machine={"mine": "before"})
+            self.small = False
+
+        @asynccontextmanager
+        async def open(self, reference: Mapping[str, Any], stay: Stay) -> AsyncGenerator[PaperSite]:
+            kind = self
+
+            class Site(PaperSite):
+                async def capture(self) -> Capture:
+                    if kind.small:
+                        return await super().capture()
+                    kind.small = True
+                    return cast("Capture", None)
+
+            async with super().open(reference, stay) as site:
+                yield Site(self, stay, site.texts)
+
+    agent = coder(loop("append a 1"))
+    await began(world, agent, checkpoint="turn")
+    await works(world, agent, Later())
+    state = await load_state(world, "s-1")
+    assert await kept(world) == {"a": "1", "mine": "before"}
+    assert state.began == {}
 
 
 async def test_a_capture_that_is_large_lands_in_several_commits_before_its_record(

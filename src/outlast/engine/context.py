@@ -113,7 +113,7 @@ class Context:
         self.network.end()
 
     async def enter(self, site: Site | None, *, resumed: bool) -> None:
-        """The workspace is open; a turn that is not resumed begins with its files as they are.
+        """The workspace is open; a turn of which nothing has happened yet begins with its files as they are.
 
         Raises:
             WorkspaceError: they cannot be written down.
@@ -123,7 +123,7 @@ class Context:
         self.files.outlasts = lambda: self.writer.lost is not None or self.stopping == HANDED_OVER
         if self.files.forgets:
             self.tools = {name: replayed(tool) for name, tool in self.tools.items()}
-        if not resumed:
+        if not resumed or not (self.turn.calls or self.files.kept):
             await self.files.begin()
 
     def fail(self, error: OutlastError) -> NoReturn:

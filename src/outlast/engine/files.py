@@ -84,6 +84,12 @@ class WorkFiles:
         asked = self._checkpoint == "call" and isinstance(self._site, Undoes)
         return self._site.undoes if asked and isinstance(self._site, Undoes) else ""
 
+    @property
+    def kept(self) -> bool:
+        """Files of the open turn are in the log."""
+        turn = self._writer.state.turn
+        return turn is not None and self._writer.state.tree.turn == turn.turn
+
     async def begin(self) -> None:
         """Before anything of a new turn runs. Durable.
 
@@ -92,7 +98,9 @@ class WorkFiles:
         """
         if self._site is not None and self._checkpoint == "turn":
             packer = self._writer.packer()
-            await self._writer.write(*await self._capture("begin", packer), packer=packer)
+            kept = await self._capture("begin", packer)
+            await self._writer.write(*kept, packer=packer)
+            self.landed(kept)
 
     async def end(self) -> None:
         """When the attempt has come to an orderly end: what stands in no outcome.
