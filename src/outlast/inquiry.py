@@ -11,13 +11,15 @@ pointed to. It is used twice:
 Invariants:
 
 1. A verdict is what the workspace shows, never what is likely: `Done` only where the effect is there whole, `NotDone`
-   only where nothing of it is. Everything else is `Unsure`, and its note says what stands how.
+   only where nothing of it is, `Partly` only where it is known which part of it is there and which is not. Everything
+   else is `Unsure`, and its note says what stands how.
 2. Neither changes anything, whether it ends or is cut off.
 3. No witness, no question: where `note` found nothing that would tell, or failed, or took too long, the call is in
    doubt as one that is `never` run again.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from outlast.tool import Verdict
@@ -32,6 +34,17 @@ ASK_S: Final = 60.0
 
 Witness: TypeAlias = Mapping[str, Any]
 """JSON. What an inquiry of an older release noted must be told from what it notes now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partly:
+    """A part of the call took effect, and the rest did not. It is settled as interrupted, and not run again."""
+
+    said: str
+    """What the model reads as its result: what stands, and what is left to be done."""
+
+
+Answer: TypeAlias = Verdict | Partly
 
 
 class Scene(Protocol):
@@ -78,7 +91,7 @@ class Inquiry(Protocol):
         """What to note before the call begins; None: nothing that would tell."""
         ...
 
-    async def ask(self, scene: Scene, witness: Witness) -> Verdict:
+    async def ask(self, scene: Scene, witness: Witness) -> Answer:
         """Whether the call took effect.
 
         The result of a `Done` is what the model reads as that of the call. The note of an `Unsure` is read by the

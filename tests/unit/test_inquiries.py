@@ -13,14 +13,13 @@ from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.engine.recover import FILES_BACK, UNDONE
 from outlast.errors import WorkspaceError
 from outlast.gate import Point
-from outlast.inquiry import Scene, Witness
+from outlast.inquiry import Answer, Partly, Scene, Witness
 from outlast.records import EMPTY, CallOutcome, CallStarted, TurnParked, Verdict
 from outlast.records.kinds import OnDoubt, Policy
 from outlast.recovery import IN_DOUBT, NOT_DONE, Abilities
 from outlast.session import Session
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
 from outlast.tool import Done, NotDone, Unsure
-from outlast.tool import Verdict as Said
 from outlast.workspace import Undone
 from outlast.world import World
 from outlast.worlds.memory import open_memory
@@ -56,9 +55,11 @@ class Put:
             "after": self.arguments["text"],
         }
 
-    async def ask(self, scene: Scene, witness: Witness) -> Said:
+    async def ask(self, scene: Scene, witness: Witness) -> Answer:
         found = await scene.read(self.arguments["path"])
         text = None if found is None else found.decode()
+        if text == "half":
+            return Partly("Half of it is there.")
         if text == witness["after"]:
             return Done(f"{self.arguments['path']} is put.")
         return NotDone() if text == witness["before"] else Unsure(f"It holds {text!r}.")
@@ -136,6 +137,17 @@ async def test_one_that_took_effect_is_settled_and_not_run_again(text: str) -> N
         ended, (verdict,) = await outcome(world), await verdicts(world)
     assert bench.ran == ["a"]
     assert (ended.status, ended.result.value(), verdict.verdict) == ("ok", "a is put.", "done")
+
+
+async def test_one_that_took_effect_in_part_is_told_and_not_run_again() -> None:
+    bench = Bench(on_doubt="ask")
+    async with open_memory() as world:
+        session = await bench.cut_off(world, Point.IN_EFFECT, then="half")
+        assert (await session.result(1)).status == "done"
+        ended, (verdict,) = await outcome(world), await verdicts(world)
+    assert bench.ran == []
+    assert (ended.status, ended.result.value()) == ("interrupted", "Half of it is there.")
+    assert (verdict.verdict, verdict.note) == ("unsure", "Half of it is there.")
 
 
 @pytest.mark.parametrize("text", ["new", LONG])

@@ -14,7 +14,7 @@ from outlast.engine.stopping import STUBBORN, stop
 from outlast.errors import HarnessError
 from outlast.fold import CallState
 from outlast.gate import Point
-from outlast.inquiry import Witness
+from outlast.inquiry import Answer, Partly, Witness
 from outlast.records import EMPTY, CallIntent, CallRetracted, Verdict
 from outlast.recovery import (
     IN_DOUBT,
@@ -34,10 +34,9 @@ from outlast.recovery import (
     plan,
 )
 from outlast.tool import Done, NotDone, Tool, Unsure, result_text
-from outlast.tool import Verdict as Said
 
 T = TypeVar("T")
-Question: TypeAlias = Callable[[Hands], Awaitable[Said]]
+Question: TypeAlias = Callable[[Hands], Awaitable[Answer]]
 """Asks whether a call took effect, with what a try of it holds."""
 
 UNDONE: Final = (
@@ -99,12 +98,12 @@ async def _inquire(steps: Sequence[Step], attempt: EngineAttempt, context: Conte
     return {
         state.intent.call: "not_done" if isinstance(verdict, NotDone) else "unsure"
         for state, verdict in zip(theirs, verdicts, strict=True)
-        if not isinstance(verdict, Done)
+        if not isinstance(verdict, Done | Partly)
     }
 
 
-async def _ask(state: CallState, attempt: EngineAttempt, context: Context) -> Said:
-    """Ask whether an open call took effect, and settle it if it did."""
+async def _ask(state: CallState, attempt: EngineAttempt, context: Context) -> Answer:
+    """Ask whether an open call took effect, and settle it if it did, in whole or in a part that is known."""
     intent = state.intent
     question = await _question(state, context)
     if question is None:
@@ -118,6 +117,8 @@ async def _ask(state: CallState, attempt: EngineAttempt, context: Context) -> Sa
         await context.gate.cross(Point.AFTER_VERDICT, call=intent.call, policy="verify")
         if isinstance(verdict, Done):
             await attempt.calls.settle(state, result_of(intent.name, verdict.result), hands)
+        if isinstance(verdict, Partly):
+            await attempt.calls.settle(state, ToolResult("interrupted", as_unicode(verdict.said)), hands)
     return verdict
 
 
@@ -213,7 +214,7 @@ async def _settle(step: Step, attempt: EngineAttempt, context: Context) -> int:
 async def _verify(step: Verify, attempt: EngineAttempt, context: Context) -> int:
     state = context.turn.calls[step.call]
     match await _ask(state, attempt, context):
-        case Done():
+        case Done() | Partly():
             return 0
         case NotDone():
             attempt.calls.may_run.add(step.call)
@@ -223,14 +224,14 @@ async def _verify(step: Verify, attempt: EngineAttempt, context: Context) -> int
             return await _settle(doubt_of(step.call, step.on_doubt, step.compensate), attempt, context)
 
 
-def _record(verdict: Said, intent: CallIntent) -> Verdict:
+def _record(verdict: Answer, intent: CallIntent) -> Verdict:
     match verdict:
         case Done():
             return Verdict(intent.call, intent.turn, "done", lane=intent.lane)
         case NotDone():
             return Verdict(intent.call, intent.turn, "not_done", lane=intent.lane)
-        case Unsure(note=note):
-            return Verdict(intent.call, intent.turn, "unsure", note, intent.lane)
+        case Unsure(note=note) | Partly(said=note):
+            return Verdict(intent.call, intent.turn, "unsure", as_unicode(note), intent.lane)
 
 
 async def _doubt(step: Doubt, attempt: EngineAttempt, context: Context) -> int:

@@ -12,8 +12,8 @@ from outlast.adapter import Places, Processes
 from outlast.engine.effects import within
 from outlast.errors import FileMissing, PathRefused, WorkspaceError
 from outlast.ids import new_id
-from outlast.inquiry import ASK_S, NOTE_S, READ_LIMIT, Inquiry, Scene, Witness
-from outlast.tool import Done, NotDone, Unsure, Verdict
+from outlast.inquiry import ASK_S, NOTE_S, READ_LIMIT, Answer, Inquiry, Partly, Scene, Witness
+from outlast.tool import Done, NotDone, Unsure
 from outlast.workspace import Command, Ran, Site
 
 BASH: Final = "/bin/bash"
@@ -114,11 +114,11 @@ async def noted(inquiry: Inquiry, scene: Scene) -> Witness | None:
     return cast("Witness", found) if isinstance(found, dict) else None
 
 
-async def asked(inquiry: Inquiry, scene: Scene, witness: Witness) -> Verdict:
+async def asked(inquiry: Inquiry, scene: Scene, witness: Witness) -> Answer:
     """Whether a call took effect. Whatever goes wrong is not knowing."""
     found = await within(lambda: inquiry.ask(scene, witness), ASK_S)
     match found:
-        case Done() | NotDone() | Unsure():
+        case Done() | NotDone() | Unsure() | Partly():
             return found
         case WorkspaceError():
             return Unsure(FAILED.format(why=found))
