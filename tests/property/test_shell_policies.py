@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -40,7 +41,7 @@ MUTATIONS: Sequence[Sequence[str]] = [
     ["find", ".", "-delete"],
     ["find", ".", "-name", "kept", "-exec", "rm", "{}", ";"],
     ["find", ".", "-fprint", "made"],
-    ["git", "commit", "--allow-empty", "-m", "x"],
+    ["git", "commit", "--allow-empty", "-em", "x"],
     ["git", "branch", "made"],
     ["git", "tag", "made"],
     ["git", "-c", "alias.x=!touch made", "x"],
@@ -168,10 +169,71 @@ def test_output_to_a_file_is_never_safe(command: str) -> None:
     assert judge(command).policy == "never"
 
 
+def _whole_forms(word: str) -> Sequence[str]:
+    """Ways to write a word that agents use; other ways may be beyond one of the two readings."""
+    forms = [shlex.quote(word)]
+    if "'" not in word:
+        forms.append(f"'{word}'")
+    if not set(word) & set('$`"\\'):
+        forms.append(f'"{word}"')
+    return forms
+
+
+@st.composite
+def asked(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """Commands that can be asked about among others that may run twice, and where each was."""
+    parts: list[str] = []
+    places: list[str] = []
+    where: list[str] = []
+    for kind in draw(st.lists(st.sampled_from(["act", "act", "plain", "cd"]), min_size=1, max_size=5)):
+        if kind == "cd":
+            where.append(draw(st.sampled_from(["sub", "../x", "/srv"])))
+            words = ["cd", where[-1]]
+        elif kind == "act":
+            words = draw(st.sampled_from(ACTS))
+            places.append("/".join(where))
+        else:
+            words = draw(st.sampled_from(TWICE))
+        parts.append(" ".join(draw(st.sampled_from(_whole_forms(word))) for word in words))
+    text = parts[0]
+    for part in parts[1:]:
+        text += draw(st.sampled_from(["&&", " && ", ";", "\n", " ;\n"])) + part
+    return text, places
+
+
+ACTS: Sequence[Sequence[str]] = [
+    ["git", "commit", "-m", "it's; rm -rf /"],
+    ["git", "commit", "-qam", "$(touch made) `x` # | >"],
+    ["git", "push"],
+    ["git", "push", "-u", "origin", "HEAD"],
+    ["git", "checkout", "-b", "feat"],
+    ["gh", "pr", "create", "--title", "a && b", "--body", '"c"'],
+]
+TWICE: Sequence[Sequence[str]] = [["git", "add", "-A"], ["mkdir", "-p", "sub"], ["ls"], ["git", "status"]]
+
+
+@MANY
+@given(asked())
+def test_what_can_be_asked_about_is_found_however_it_is_written(drawn: tuple[str, list[str]]) -> None:
+    command, places = drawn
+    judged = judge(command)
+    assert ["/".join(act.entered) for act in judged.acts] == places
+    assert judged.policy == "verify" if places else judged.policy != "verify"
+
+
+@MANY
+@given(asked(), mutating(), st.sampled_from([1, -1]), st.sampled_from(GLUE))
+def test_what_can_be_asked_about_covers_for_nothing_else(
+    drawn: tuple[str, list[str]], mutation: str, order: int, glue: str
+) -> None:
+    parts = [drawn[0], mutation]
+    assert judge(glue.join(parts[::order])).policy == "never"
+
+
 @MANY
 @given(st.text(max_size=200))
 def test_any_text_gets_an_answer(command: str) -> None:
-    assert judge(command).policy in {"safe", "never"}
+    assert judge(command).policy in {"safe", "verify", "never"}
 
 
 # ---------------------------------------------------------------- by running them
@@ -292,7 +354,7 @@ def _run(command: str, root: Path) -> None:
 @settings(max_examples=_EXAMPLES * 2)
 @given(looking())
 def test_what_is_safe_changes_no_file_when_it_runs(place: Path, command: str) -> None:
-    if judge(command).policy == "never":
+    if judge(command).policy != "safe":
         return
     before = _tree(place)
     _run(command, place)
@@ -310,7 +372,7 @@ SOUP = [
 @MANY
 @given(st.lists(st.sampled_from(SOUP), max_size=9).map("".join))
 def test_what_is_safe_in_a_soup_of_shell_text_changes_no_file(place: Path, command: str) -> None:
-    if judge(command).policy == "never" or not command.strip():
+    if judge(command).policy != "safe" or not command.strip():
         return
     before = _tree(place)
     _run(command, place)

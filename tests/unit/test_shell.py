@@ -1,8 +1,9 @@
-"""Which shell commands only look: the table, and what must not slip through it."""
+"""Which shell commands only look, which can be asked about: the tables, and what must not slip through them."""
 
 import pytest
 
 from outlast.adapters.shell import judge
+from outlast.adapters.shell_acts import Act, Branch, Commit, PullRequest, Push, Refspec
 
 LOOKS = [
     "ls",
@@ -43,6 +44,9 @@ LOOKS = [
     "# what is there\nls\n\npwd\n",
     "ls &&\npwd",
     "gh pr view 7 --json title",
+    "ls | tee /dev/null | head",
+    "echo \"$(cat <<'EOF'\nit's $(rm x) `rm y`\nEOF\n)\"",
+    'echo "$(cat << EOF\nplain (text)\nEOF\n)"',
     "/usr/bin/ls /bin",
     "echo '$(rm x)' '`rm x`' '; rm x' '> x'",
     'echo "a; rm b" "> c"',
@@ -58,9 +62,6 @@ MUTATES = [
     "make",
     "pytest -q",
     'python3 -c \'open("x","w")\'',
-    "git commit -m x",
-    "git push",
-    "gh pr create",
     "gh pr view 7 --web",
     "npm install",
     "curl -X POST http://x",
@@ -210,6 +211,7 @@ MUTATES = [
     "git",
     "git -C",
     "tee a",
+    "ls | tee -a /dev/null a",
     "cat /dev/watchdog",
     "yarn --version",
     # no shell at all, or one that two readers see differently
@@ -225,6 +227,201 @@ MUTATES = [
     "ls && " * 400 + "ls",
     "x" * 30_000,
 ]
+
+
+TEXT = "$(cat <<'EOF'\nAdd \"prices\"\n\nIt's ${new}; rm -rf.\n\nCo-Authored-By: C <c@d>\nEOF\n)"
+WHOLE = 'Add "prices"\n\nIt\'s ${new}; rm -rf.\n\nCo-Authored-By: C <c@d>'
+
+ASKED: dict[str, list[Act]] = {
+    "git commit -m x": [Act(Commit("x"), "git commit -m x")],
+    f'git add -A && git commit -m "{TEXT}"': [Act(Commit(WHOLE), f'git commit -m "{TEXT}"')],
+    "git commit -qam 'a b' -m c 2>&1 | tail -3": [Act(Commit("a b\n\nc"), "git commit -qam 'a b' -m c")],
+    "git commit --message=x --no-verify -- a": [
+        Act(Commit("x"), "git commit --message=x --no-verify -- a"),
+    ],
+    "git commit -F message.txt": [Act(Commit(), "git commit -F message.txt")],
+    "git commit --amend --no-edit": [Act(Commit(amends=True), "git commit --amend --no-edit")],
+    "git -c user.name=n -c user.email=e commit -m x": [
+        Act(Commit("x"), "git -c user.name=n -c user.email=e commit -m x")
+    ],
+    "git -C app commit -m x": [Act(Commit("x"), "git -C app commit -m x", ("app",))],
+    "cd /srv/app && cd 'the shop' && git push": [Act(Push(), "git push", ("/srv/app", "the shop"))],
+    "cd app\ngit push; git status": [Act(Push(), "git push", ("app",))],
+    "git push >/dev/null 2>&1": [Act(Push(), "git push")],
+    "git push || echo failed": [Act(Push(), "git push")],
+    "git push -u origin HEAD": [
+        Act(Push("origin", Refspec("HEAD", "", force=False), upstream=True), "git push -u origin HEAD")
+    ],
+    "git push origin a +b:c": [
+        Act(Push("origin", Refspec("a", "", force=False)), "git push origin a +b:c"),
+        Act(Push("origin", Refspec("b", "c", force=True)), "git push origin a +b:c"),
+    ],
+    "git push --force-with-lease=main:abc origin main": [
+        Act(
+            Push("origin", Refspec("main", "", force=False)),
+            "git push --force-with-lease=main:abc origin main",
+        )
+    ],
+    "git push -f": [Act(Push(force=True), "git push -f")],
+    "git checkout -b a/b && mkdir -p x && git commit -am y && git push": [
+        Act(Branch("a/b"), "git checkout -b a/b"),
+        Act(Commit("y"), "git commit -am y", (), follows=True),
+        Act(Push(), "git push", (), follows=True),
+    ],
+    "git commit -m x | tail -1 && git push": [Act(Commit("x"), "git commit -m x"), Act(Push(), "git push")],
+    "git commit -m x; git push": [Act(Commit("x"), "git commit -m x"), Act(Push(), "git push")],
+    "git commit -m x || true && git push": [Act(Commit("x"), "git commit -m x"), Act(Push(), "git push")],
+    "git commit -m x && git log | head -1 && git push": [
+        Act(Commit("x"), "git commit -m x"),
+        Act(Push(), "git push", (), follows=True),
+    ],
+    "git switch --create x": [Act(Branch("x"), "git switch --create x")],
+    "git config user.name 'A B' && git commit -m x": [Act(Commit("x"), "git commit -m x")],
+    "git fetch origin && git push": [Act(Push(), "git push")],
+    "gh pr create --fill": [Act(PullRequest(), "gh pr create --fill")],
+    f'gh pr create -t x --body "{TEXT}" -B main -H me:a -R o/r -d': [
+        Act(
+            PullRequest("me:a", "main", "x", "o/r"),
+            f'gh pr create -t x --body "{TEXT}" -B main -H me:a -R o/r -d',
+        )
+    ],
+}
+
+UNKNOWN = [
+    # something runs beside it of which nobody can say what it did
+    "make && git push",
+    "git push && rm x",
+    "git push & ls",
+    "(git push)",
+    "time git push",
+    "git push origin main; npm publish",
+    "git add . && git add -p && git commit -m x",
+    "mkdir x && git commit -m y",
+    "mkdir -m 777 -p x && git commit -m y",
+    "git config alias.x '!rm y' && git push",
+    "git config --add user.name x && git commit -m y",
+    "git fetch origin +a:b && git push",
+    "git fetch 'ext::sh -c x' && git push",
+    # what it is given is not in its text
+    'git commit -m "$(date)"',
+    'git commit -m "$X"',
+    "git commit -m $X",
+    'git commit -m "at $HOME"',
+    "git commit -m `date`",
+    "git commit -m <(date)",
+    f'git commit -m "{TEXT}$(rm x)"',
+    'git commit -m "$(cat <<EOF\n$(rm x)\nEOF\n)"',
+    'git commit -m "$(cat <<EOF\n`rm x`\nEOF\n)"',
+    "git commit -m \"$(cat <<'EOF'\nx\nEOF\nrm y)\"",
+    "git commit -m \"$(cat <<'EOF' | sh\nx\nEOF\n)\"",
+    "git commit -m \"$(cat <<'EOF' > a\nx\nEOF\n)\"",
+    "git commit -m \"$(cat a <<'EOF'\nx\nEOF\n)\"",
+    "git commit -m \"$(tac <<'EOF'\nx\nEOF\n)\"",
+    "git commit -m \"$(cat <<'EOF'\nx\n EOF\n)\"",
+    "git commit -m \"$(cat <<-'EOF'\nx\nEOF\n)\"",
+    "git commit -F - <<'EOF'\nx\nEOF",
+    "echo x | git commit -F -",
+    "git commit -m x *",
+    "git push origin ma*",
+    "git push origin ~/x",
+    "cd ~/x && git push",
+    'cd "$HOME/x" && git push',
+    "cd $X && git push",
+    "cd x* && git push",
+    # nobody knows where, or whether it ran
+    "cd && git push",
+    "cd - && git push",
+    "cd -P x && git push",
+    "cd x | git push",
+    "ls | cd x; git push",
+    "cd x || cd y; git push",
+    "git push || git push -u origin main",
+    "ls || git push",
+    "ls | git push",
+    "! git push",
+    "if true; then git push; fi",
+    # git is told more than the table knows
+    "git commit",
+    "git commit -a",
+    "git commit -em x",
+    "git commit --amend",
+    "git commit -c HEAD",
+    "git commit --fixup HEAD",
+    "git commit --dry-run -m x",
+    "git commit -m x --interactive",
+    "git commit -m x --unknown",
+    "git commit -pm x",
+    "git commit -m",
+    "git -c core.hooksPath=x commit -m y",
+    "git -c alias.commit=!x commit -m y",
+    "git -c user.name commit -m y",
+    "git -C commit -m x",
+    "git -C '' push",
+    "git --git-dir=x push",
+    "git --exec-path=x push",
+    "git -p push",
+    "GIT_DIR=x git push",
+    "GIT_SSH_COMMAND=x git push",
+    "HOME=x git push",
+    "PATH=. git commit -m x",
+    "env git push",
+    "sudo git push",
+    "./git push",
+    "/usr/local/bin/git push",
+    "git ci -m x",
+    "git push --tags",
+    "git push --all",
+    "git push --mirror",
+    "git push --follow-tags",
+    "git push --delete origin x",
+    "git push -d origin x",
+    "git push origin :x",
+    "git push origin :",
+    "git push origin '+*:*'",
+    "git push origin 'refs/heads/*:refs/heads/*'",
+    "git push origin tag v1",
+    "git push origin a:b:c",
+    "git push origin a..b",
+    "git push -o merge_request.create",
+    "git push --push-option=x",
+    "git push --receive-pack=x",
+    "git push --exec=x",
+    "git push --repo=x",
+    "git push --signed",
+    "git push --prune",
+    "git push -n",
+    "git push --for",
+    "git checkout -b",
+    "git checkout -b a b",
+    "git checkout -b -f",
+    "git checkout -B a",
+    "git checkout main",
+    "git switch -c a origin/a",
+    "git branch a",
+    "gh pr create --web",
+    "gh pr create --title",
+    "gh pr create x",
+    "gh pr create -F -",
+    "gh pr create --recover x",
+    "gh -R a/b pr create -f",
+    "gh pr merge 7",
+    "gh issue create -t x",
+    "gh api -X POST x",
+]
+
+
+@pytest.mark.parametrize("command", ASKED)
+def test_a_command_that_can_be_asked_about_is_verify(command: str) -> None:
+    judged = judge(command)
+    assert judged.policy == "verify", judged.why
+    assert [Act(one.deed, one.text, tuple(one.entered), one.follows) for one in judged.acts] == ASKED[command]
+
+
+@pytest.mark.parametrize("command", UNKNOWN)
+def test_a_command_of_which_nobody_could_tell_what_it_did_is_never(command: str) -> None:
+    judged = judge(command)
+    assert judged.policy == "never", judged.acts
+    assert judged.why
 
 
 @pytest.mark.parametrize("command", LOOKS)

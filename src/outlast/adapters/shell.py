@@ -1,9 +1,10 @@
-"""Which shell commands only look.
+"""Which shell commands only look, and of which it can be found out afterwards what they did.
 
 `judge` gives a command the replay policy `safe` only if two readings of it agree — the tree of a real grammar
 (tree-sitter-bash) and a scanner of our own — on the same words, if everything that stands between the words is known,
 and if every command of it is in the table of `outlast.adapters.shell_table` with options that are known
-to do no more than read. Everything else is `never`.
+to do no more than read. It is `verify` if beside such commands it holds some that may run twice, and at least one of
+those that can be asked about (`outlast.adapters.shell_acts`). Everything else is `never`.
 
 What a command reads is no concern of this module, nor what the user's own configuration makes of a name (an alias
 in a shell profile, a file system monitor in a git configuration): that is the user's environment, as it was before.
@@ -16,6 +17,7 @@ from typing import Final, Literal
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from outlast.adapters.shell_acts import Act, is_idempotent, read_acts
 from outlast.adapters.shell_table import only_reads
 from outlast.adapters.shell_words import Operator, Token, Unreadable, Word, tokens
 
@@ -47,27 +49,78 @@ _KEEPS_NOTHING: Final = "/dev/null"
 class Judgement:
     """What may be done about a shell command whose result was lost."""
 
-    policy: Literal["safe", "never"]
+    policy: Literal["safe", "verify", "never"]
     why: str = ""
-    """Of `never`: what stood against `safe`."""
+    """Of `never`: what stood against anything else."""
+    acts: Sequence[Act] = ()
+    """Of `verify`: what can be asked about, in order. The rest of the command may run twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A simple command, and what stands before it: an operator, or nothing."""
+
+    join: str
+    words: Sequence[Word]
+    negated: bool = False
 
 
 def judge(command: str) -> Judgement:
     """The replay policy of `command` as the shell tool of a coding agent would run it.
 
-    `safe` promises that running it again changes no file, no process and nothing on another machine.
+    `safe` promises that running it again changes no file, no process and nothing on another machine; `verify` that
+    nothing of it but its `acts` does so.
     """
     try:
         read = tokens(command)
         _agree(command, read)
-        for words in _commands(read):
-            if not only_reads(words):
-                return Judgement(
-                    "never", f"{' '.join(word.text for word in words[:2])!r} is not known to only read"
-                )
+        parts = list(_parts(read))
+        strange = next((part for part in parts if not only_reads(part.words)), None)
+        if strange is None:
+            return Judgement("safe")
+        acts = list(_acts(command, parts))
     except Unreadable as why:
         return Judgement("never", str(why))
-    return Judgement("safe")
+    return Judgement("verify", acts=acts) if acts else Judgement("never", _not_known(strange, "only read"))
+
+
+def _not_known(part: _Part, what: str) -> str:
+    return f"{' '.join(word.text for word in part.words[:2])!r} is not known to {what}"
+
+
+def _acts(command: str, parts: Sequence[_Part]) -> Iterator[Act]:
+    """What can be asked about of a command; nothing where the rest may run twice and that is all.
+
+    Raises:
+        Unreadable: there is more to it, or it stands where nobody can say whether it ran.
+    """
+    entered: list[str] = []
+    follows = False
+    for part, after in zip(parts, [*parts[1:], _Part("", ())], strict=True):
+        if part.join not in {"&&", "|"}:
+            follows = False
+        if part.words[0].text == "cd":
+            _enter(part, after, entered)
+        elif not (only_reads(part.words) or is_idempotent(part.words)):
+            text = command[part.words[0].start : part.words[-1].end]
+            acts = read_acts(part.words, text, entered, follows=follows)
+            if not acts:
+                raise Unreadable(_not_known(part, "only read, nor to be of those that can be asked about"))
+            if part.negated or part.join in {"|", "||"}:
+                raise Unreadable(f"{acts[0].text!r} behind {part.join or '!'!r}")
+            yield from acts
+            follows = after.join == "&&"
+
+
+def _enter(part: _Part, after: _Part, entered: list[str]) -> None:
+    """Follow a `cd`; what comes behind it is looked for where it leads."""
+    match part.words:
+        case [_, where] if where.exact and not where.text.startswith("-"):
+            entered.append(where.text)
+        case _:
+            raise Unreadable("a change to a directory that is not named")
+    if part.join in {"|", "||"} or after.join in {"|", "||"}:
+        raise Unreadable("a change of directory that may not happen")
 
 
 def _agree(command: str, read: Sequence[Token]) -> None:
@@ -107,6 +160,9 @@ def _leaves(node: Node) -> Iterator[Node]:
 
 def _check_word(node: Node) -> None:
     for child in node.children:
+        if child.type == "command_substitution" and node.type == "string":
+            _check_many_lines(child)
+            continue
         if child.is_named and child.type not in _WORDS | {
             "string_content",
             "simple_expansion",
@@ -117,23 +173,45 @@ def _check_word(node: Node) -> None:
         _check_word(child)
 
 
-def _commands(read: Sequence[Token]) -> Iterator[Sequence[Word]]:
-    """The words of each simple command, redirections taken out once they are known to be harmless."""
+_MANY_LINES: Final[Sequence[tuple[str, Sequence[str]]]] = [
+    ("$(", []),
+    ("redirected_statement", ["command", "heredoc_redirect"]),
+    (")", []),
+]
+
+
+def _check_many_lines(node: Node) -> None:
+    """A substitution is a text that `cat` reads, and nothing else."""
+    shape = [(child.type, [inner.type for inner in child.children]) for child in node.children]
+    if shape == _MANY_LINES:
+        command, text = node.children[1].children
+        inner = [child.type for child in text.children if child.type != "heredoc_body"]
+        plain = not any(part.is_named for child in text.children for part in child.children)
+        if command.text == b"cat" and inner == ["<<", "heredoc_start", "heredoc_end"] and plain:
+            return
+    raise Unreadable("a substitution")
+
+
+def _parts(read: Sequence[Token]) -> Iterator[_Part]:
+    """The simple commands, redirections taken out once they are known to be harmless."""
     words: list[Word] = []
+    join = ""
     rest = iter(read)
     for token in rest:
         if isinstance(token, Word):
             if not token.comment:
                 words.append(token)
         elif token.text in _JOINS:
-            yield from _stripped(words)
+            yield from _stripped(join, words)
+            if words or token.text != "\n":  # a line may end behind an operator
+                join = token.text
             words = []
         elif token.text in _REDIRECTS:
             _drop_descriptor(words, token)
             _check_redirect(token.text, next(rest, None))
         else:
             raise Unreadable(f"{token.text!r}")
-    yield from _stripped(words)
+    yield from _stripped(join, words)
 
 
 def _drop_descriptor(words: list[Word], redirect: Operator) -> None:
@@ -160,7 +238,7 @@ def _check_redirect(operator: str, target: Token | None) -> None:
         raise Unreadable(f"a redirection to {target.text}")
 
 
-def _stripped(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
+def _stripped(join: str, words: Sequence[Word]) -> Iterator[_Part]:
     """Without a leading `!` and without assignments that change only how a program prints; nothing for no words."""
     if not words:
         return
@@ -171,4 +249,4 @@ def _stripped(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
         first += 1
     if first == len(words):
         raise Unreadable("no command")
-    yield words[first:]
+    yield _Part(join, words[first:], words[0].text == "!")

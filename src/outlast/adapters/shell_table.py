@@ -246,6 +246,10 @@ def _gh(arguments: Arguments) -> bool:
     return not any(_forbidden(text, "w", ("web",)) for text in arguments[2:])
 
 
+def _tee(arguments: Arguments) -> bool:
+    return all(text in {"/dev/null", "-a", "--append"} for text in arguments)
+
+
 _OWN: Final[Mapping[str, Reads]] = {
     "command": _command,
     "date": _date,
@@ -256,6 +260,7 @@ _OWN: Final[Mapping[str, Reads]] = {
     "hostname": _bare,
     "printf": _printf,
     "sed": _sed,
+    "tee": _tee,
     "uniq": _uniq,
 }
 

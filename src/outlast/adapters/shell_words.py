@@ -3,8 +3,12 @@
 This is the half of `outlast.adapters.shell` that reads the text itself. It knows the part of the shell
 language in which the words of a command stand in its text, and refuses everything in which they do not: substitutions,
 parameters, brace expansion, here-documents, continued lines, control characters.
+
+One substitution is known, since coding agents write the messages of their commits with it: `"$(cat <<'EOF'`, lines of
+text, a line that is `EOF`, and `)"`. Nothing in those lines means anything to the shell.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -42,6 +46,9 @@ _AFTER_LITERAL_DOLLAR: Final = frozenset('"|/ .,)')
 """Before one of these a dollar sign in double quotes stands for itself."""
 _KNOWN_PARAMETERS: Final = ("HOME", "PWD")
 """Parameters that may stand in double quotes: absolute paths, so that no option can come out of them."""
+_TEXT: Final = re.compile(r"""\$\(cat <<[ ]?(['"]?)([A-Za-z_][A-Za-z0-9_]*)\1\n""")
+"""What begins a text of many lines; with quotes around its last line, all of it stands for itself."""
+_TEXT_END: Final = re.compile(r"[ \n]*\)")
 
 
 class Unreadable(Exception):
@@ -61,6 +68,8 @@ class Word:
     wild_start: bool = False
     """The pattern begins where an option could come out of it: at the start, or after a dash."""
     comment: bool = False
+    exact: bool = True
+    """`text` is what the program is given, to the letter: no pattern, no parameter, no tilde."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +142,14 @@ def _operator(command: str, at: int) -> Operator | None:
 def _word(command: str, start: int) -> Word:
     text: list[str] = []
     wild_at: int | None = None
+    exact = True
     at = start
     while at < len(command) and command[at] not in " \t" and _operator(command, at) is None:
         c = command[at]
         if c in _GLOB and wild_at is None:
             wild_at = len("".join(text))
-        piece, at = _piece(command, at)
+        piece, at, as_written = _piece(command, at)
+        exact = exact and as_written and c != "~"
         text.append(piece)
     whole = "".join(text)
     return Word(
@@ -147,43 +158,49 @@ def _word(command: str, start: int) -> Word:
         whole,
         wild=wild_at is not None,
         wild_start=wild_at is not None and (wild_at == 0 or whole[0] == "-"),
+        exact=exact and wild_at is None,
     )
 
 
-def _piece(command: str, at: int) -> tuple[str, int]:
-    """The next piece of a word: what it stands for, and where it ends."""
+def _piece(command: str, at: int) -> tuple[str, int, bool]:
+    """The next piece of a word: what it stands for, where it ends, and whether that is so to the letter."""
     c = command[at]
     match c:
         case "'":
             end = command.find("'", at + 1)
             if end < 0:
                 raise Unreadable("an open quote")
-            return command[at + 1 : end], end + 1
+            return command[at + 1 : end], end + 1, True
         case '"':
             return _double(command, at + 1)
         case "\\":
             if at + 1 >= len(command):
                 raise Unreadable("a backslash at the end")
-            return command[at + 1], at + 2
+            return command[at + 1], at + 2, True
         case _:
             if c in _REFUSED_BARE or not c.isascii():
                 raise Unreadable(f"{c!r} outside quotes")
-            return c, at + 1
+            return c, at + 1, True
 
 
-def _double(command: str, at: int) -> tuple[str, int]:
+def _double(command: str, at: int) -> tuple[str, int, bool]:
     text: list[str] = []
+    exact = True
     while at < len(command):
         c = command[at]
         if c == '"':
-            return "".join(text), at + 1
+            return "".join(text), at + 1, exact
         if c == "`":
             raise Unreadable("a substitution")
         if c == "\\" and command[at + 1 : at + 2] in set('$`"\\'):
             text.append(command[at + 1])
             at += 2
+        elif command.startswith("$(", at):
+            piece, at = _many_lines(command, at)
+            text.append(piece)
         elif c == "$":
             piece, at = _parameter(command, at)
+            exact = exact and piece == "$"
             text.append(piece)
         else:
             text.append(c)
@@ -201,3 +218,19 @@ def _parameter(command: str, at: int) -> tuple[str, int]:
             if command.startswith(form, at) and not (after.isalnum() or after in {"_", "["}):
                 return f"/{name}", at + len(form)
     raise Unreadable("a parameter")
+
+
+def _many_lines(command: str, at: int) -> tuple[str, int]:
+    """The text of a here-document that only `cat` reads, without the line ends behind it, as a substitution has it."""
+    begins = _TEXT.match(command, at)
+    if begins is None:
+        raise Unreadable("a substitution")
+    quote, last = begins[1], begins[2]
+    ends = re.compile(rf"^{last}$", re.MULTILINE).search(command, begins.end())
+    closed = None if ends is None else _TEXT_END.match(command, ends.end())
+    if ends is None or closed is None:
+        raise Unreadable("an open here-document")
+    text = command[begins.end() : ends.start()]
+    if not quote and not {"$", "`", "\\"}.isdisjoint(text):
+        raise Unreadable("a substitution")
+    return text.rstrip("\n"), closed.end()
