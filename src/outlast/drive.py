@@ -83,6 +83,14 @@ class PackStore(Packs, Protocol):
         """
         ...
 
+    async def claimants(self) -> frozenset[str]:
+        """The sessions that have claimed it, but for those it was told to forget."""
+        ...
+
+    async def forget(self, session: str) -> None:
+        """The session is no more: whatever it claimed. Its packs go with a collection."""
+        ...
+
     async def put_many(self, packs: Mapping[str, bytes], *, session: str, fence: int) -> None:
         """Durable when this returns.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -33,7 +33,7 @@ from outlast.errors import (
 )
 from outlast.fold import SessionState, records_of
 from outlast.plugins import brought
-from outlast.records import FilesKept, SessionOpened
+from outlast.records import FilesKept, Forked, SessionOpened
 from outlast.workspace import Kind, Note, OpenKind, Stay
 from outlast.world import World
 
@@ -59,8 +59,8 @@ def find_kind(kind: str) -> Kind | None:
     return cast("OpenKind", points[kind].load())() if kind in points.names else None
 
 
-async def forget_site(opened: SessionOpened, session: str, data: Path) -> None:
-    """Remove what the workspace of an erased session has kept on this machine.
+async def forget_site(opened: SessionOpened, session: str, data: Path, tenant: str) -> None:
+    """Remove what the workspace of an erased session has kept on this machine, and its claims of a store.
 
     Raises:
         OutlastError: it cannot be removed, or nobody here knows how.
@@ -68,6 +68,9 @@ async def forget_site(opened: SessionOpened, session: str, data: Path) -> None:
     kind = find_kind(str(opened.workspace.get("kind", "")))
     if kind is not None:
         await kind.forget(opened.workspace, opened.folder or session, data)
+    store = find_store(opened.workspace, tenant)
+    if store is not None:
+        await store.forget(opened.folder or session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +126,21 @@ async def packs_of(world: World, session: str) -> Packs:
     return packs if store is None else StorePacks(store, packs)
 
 
-async def kept_roots(world: World) -> AsyncGenerator[str]:
-    """Every root that a log of this tenant names, at whatever commit: what a collection of a store must leave.
+@dataclass(frozen=True, slots=True)
+class KeptFiles:
+    """What a session's log says of its files."""
+
+    session: str
+    folder: str
+    """As the session is called in a store."""
+    store: str
+    """The URL of the store that has them; empty: the World has."""
+    roots: Sequence[str]
+    """At whatever commit, each once."""
+
+
+async def kept_files(world: World) -> AsyncGenerator[KeptFiles]:
+    """What the logs of this tenant say of files: what a collection of a store must leave.
 
     Reads all logs. A list of sessions has those first that changed last, so that one may move past whoever reads it; it
     is read again until it has no session more.
@@ -134,8 +150,42 @@ async def kept_roots(world: World) -> AsyncGenerator[str]:
         for session in fresh:
             seen.add(session)
             with suppress(SessionErased, SessionUnknown):
-                async for root in _roots_of(world, session):
-                    yield root
+                yield await _files_of(world, session)
+
+
+async def stores_of(world: World) -> Sequence[str]:
+    """The URLs of the stores that sessions of this tenant keep their files in, each once."""
+    found: dict[str, None] = {}
+    for session in await _sessions(world):
+        with suppress(SessionErased, SessionUnknown):
+            url = str(_reference(await load_state(world, session, 0, 1)).get("store", ""))
+            if url and not any(same_store(url, other) for other in found):
+                found[url] = None
+    return list(found)
+
+
+async def kept_roots(world: World, store: str | None = None) -> AsyncGenerator[str]:
+    """Every root that a log of this tenant names, at whatever commit (`kept_files`).
+
+    Args:
+        store: only those of sessions whose files are in the store at this URL.
+    """
+    async for kept in kept_files(world):
+        if store is None or same_store(store, kept.store):
+            for root in kept.roots:
+                yield root
+
+
+def same_store(one: str, other: str) -> bool:
+    """Whether two URLs name the same store."""
+    return _written(one) == _written(other)
+
+
+def _written(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme in {"", "file"} and url:
+        return str(Path(unquote(parts.path) if parts.scheme else url))
+    return url.rstrip("/")
 
 
 async def _sessions(world: World) -> Sequence[str]:
@@ -148,14 +198,23 @@ async def _sessions(world: World) -> Sequence[str]:
             return found
 
 
-async def _roots_of(world: World, session: str) -> AsyncGenerator[str]:
-    seq = 0
+async def _files_of(world: World, session: str) -> KeptFiles:
+    roots: dict[str, None] = {}
+    folder, store, seq = session, "", 0
     while commits := await world.commits(session, seq):
         for commit in commits:
             seq = commit.header.seq
             for record in records_of(session, commit):
-                if isinstance(record, FilesKept) and record.root:
-                    yield record.root
+                match record:
+                    case SessionOpened():
+                        folder, store = record.folder or session, str(record.workspace.get("store", ""))
+                    case Forked():  # its files are in its source's store, and nowhere else
+                        folder = record.folder
+                    case FilesKept() if record.root:
+                        roots[record.root] = None
+                    case _:
+                        pass
+    return KeptFiles(session, folder, store, list(roots))
 
 
 async def _put(store: PackStore, session: str, fence: int, packs: Mapping[str, bytes]) -> None:

@@ -1,6 +1,5 @@
 """Packs in stores of their own: a directory, a bucket."""
 
-import os
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,12 +9,11 @@ from outlast.clock import ManualClock, SystemClock
 from outlast.drive import EMPTY_ROOT, Entry, PackStore
 from outlast.errors import BadInput, Fenced, PacksBroken, PacksGone, WorkspaceError
 from outlast.ids import blob_hash
-from outlast.workspaces.drive import Drive, Edit, Folder
-from outlast.workspaces.drive.collecting import collect, repacked
+from outlast.workspaces.drive import Drive, Edit
+from outlast.workspaces.drive.collecting import collect
 from outlast.workspaces.drive.format import parse_root
 from outlast.workspaces.drive.stores import DirectoryObjects, StoredPacks, open_store
 from tests.servers.s3 import s3_server
-from tests.trees import MemoryPacks, look
 
 
 @pytest.fixture(params=["directory", "memory", pytest.param("s3", marks=pytest.mark.server)])
@@ -202,29 +200,3 @@ async def test_what_is_put_beside_a_collection_stays(tmp_path: Path) -> None:
     store: PackStore = beside  # pyright: ignore[reportAssignmentType] - the rest is handed on
     assert (await collect(store, none())).removed == 1
     assert await _read(desk.fresh(), beside.root) == {"a": b"one"}
-
-
-async def test_a_tree_is_the_same_in_fewer_packs(tmp_path: Path) -> None:
-    packs = MemoryPacks()
-    drive = Drive(packs, "default")
-    top = tmp_path / "work"
-    for number in range(120):
-        (top / f"d{number % 4}").mkdir(parents=True, exist_ok=True)
-        (top / f"d{number % 4}" / f"f{number}").write_bytes(os.urandom(3_000))
-    (top / "big").write_bytes(os.urandom(3 << 20))
-    folder = Folder(drive, top)
-    root = packs.land(drive, await folder.checkpoint(EMPTY_ROOT))
-    for number in range(40):
-        (top / f"d{number % 4}" / f"f{number}").write_bytes(b"%d" % number)
-        root = packs.land(drive, await folder.checkpoint(root))
-    capture = await repacked(Drive(packs, "default"), root)
-    assert parse_root(capture.root).digest == parse_root(root).digest
-    assert capture.root != root
-    assert len(capture.packs) == 1
-    packs.held.update(capture.packs)
-    packs.asked.clear()
-    await Folder(Drive(packs, "default"), tmp_path / "other").restore(capture.root)
-    assert look(tmp_path / "other") == look(top)
-    assert len(set(packs.asked)) <= 2
-    again = await repacked(Drive(packs, "default"), capture.root)
-    assert (again.root, again.packs) == (capture.root, {})

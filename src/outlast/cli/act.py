@@ -149,7 +149,7 @@ def rm(sessions: tuple[str, ...], yes: bool, force: bool, world: str | None, jso
                 await opened.erase(head.session)
                 _remove(made)
                 if first is not None:
-                    await _forget(first, head.session, setup.settings.data)
+                    await _forget(first, head.session, setup.settings.data, opened.tenant)
                 setup.say({"erased": head.session}, f"erased {head.session}")
 
     perform(body, world=world, json=json)
@@ -170,10 +170,10 @@ async def _opening(world: World, data: Path, session: str) -> SessionOpened | No
     return None
 
 
-async def _forget(first: SessionOpened, session: str, data: Path) -> None:
+async def _forget(first: SessionOpened, session: str, data: Path, tenant: str) -> None:
     """Remove what its workspace has kept for it here, sandboxes among it."""
     try:
-        await forget_site(first, session, data)
+        await forget_site(first, session, data, tenant)
     except OutlastError as error:
         click.echo(f"outlast: what the workspace of {session} kept here stays: {error}", err=True)
 

@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "undo": ("outlast.cli.undo:undo", "Bring your directory back to before a turn."),
     "fork": ("outlast.cli.fork:fork", "Open a session that goes on from the past of another."),
     "sandbox": ("outlast.cli.sandbox:sandbox", "List the boxes of sandboxes, and end them."),
+    "gc": ("outlast.cli.gc:gc", "Remove files from stores that no session needs any more."),
     "docs": ("outlast.cli.docs:docs", "Look at a session's documents, edit and follow them."),
     "cancel": ("outlast.cli.act:cancel", "End the open turn, also a stuck or diverged one."),
     "rm": ("outlast.cli.act:rm", "Erase sessions for good."),

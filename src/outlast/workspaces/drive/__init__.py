@@ -5,7 +5,7 @@ back to one.
 """
 
 from outlast.workspaces.drive.changing import Edit
-from outlast.workspaces.drive.collecting import Collected, collect, repacked
+from outlast.workspaces.drive.collecting import Collected, collect
 from outlast.workspaces.drive.folder import Folder, Restored
 from outlast.workspaces.drive.stores import StoredPacks, open_store
 from outlast.workspaces.drive.tarring import to_tar
@@ -22,6 +22,5 @@ __all__ = [
     "StoredPacks",
     "collect",
     "open_store",
-    "repacked",
     "to_tar",
 ]

@@ -79,6 +79,13 @@ class StoredPacks:
         older = await self._refuse_older(session, fence)
         await self._objects.delete(older)
 
+    async def claimants(self) -> frozenset[str]:
+        claims = [held.key async for held in self._objects.list(f"{self._top}/fences/")]
+        return frozenset(key.split("/")[-2] for key in claims if _number(key))
+
+    async def forget(self, session: str) -> None:
+        await self._objects.delete([held.key async for held in self._objects.list(self._fences(session))])
+
     async def _refuse_older(self, session: str, fence: int) -> list[str]:
         """The claims of this session that are older; raises `Fenced` for one that is newer."""
         listed = [held.key async for held in self._objects.list(self._fences(session))]
