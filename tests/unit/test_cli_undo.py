@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from outlast.cli.main import main
 from outlast.cli.undo import undo
 from outlast.opening import open_world
 from outlast.session import Session
-from outlast.workspaces.drive import Folder
+from outlast.sites import kept_roots
+from outlast.workspaces.drive import Drive, Folder, collect, open_store
 from outlast.workspaces.local import local
 from outlast.world import World
 from tests.kept import Kept
@@ -148,6 +150,33 @@ def test_what_is_no_directory_of_the_user_s_is_left(shop: Shop) -> None:
     assert shop.json("s", "--turn", "9", "--yes", status=3)["error"] == "TurnUnknown"
     shop.run("s", "--turn", "1", "--at", "1", "--yes", status=2)
     assert shop.files() == LAST
+
+
+def test_what_an_undo_keeps_goes_to_the_store_that_has_the_other_files(shop: Shop, tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+
+    async def fill(world: World) -> None:
+        kept = Kept(world, "stored")
+        kept.drive = Drive(store, "default", put=partial(store.put_many, session="stored-folder", fence=0))
+        workspace = local(shop.directory, store=str(tmp_path / "store"))
+        await kept.open(dict(workspace.reference()), str(shop.directory))
+        await kept.play({"a.txt": "stored\n"})
+
+    async def nothing_in_the_world(world: World) -> None:
+        commits = await world.commits("stored")
+        assert not any(commit.header.refs for commit in commits)
+        found = await collect(store, kept_roots(world), grace_s=0.0)
+        assert (found.reached, found.removed) == (2, 0)
+
+    shop.world(fill)
+    shop.run("s", "--turn", "1", "--yes")
+    (shop.directory / "mine.txt").write_text("by hand\n")
+    back = shop.json("stored", "--yes")["back"]
+    assert shop.files() == {}
+    shop.run("stored", "--at", str(back), "--yes")
+    assert shop.files() == {"mine.txt": "by hand\n"}
+    shop.world(lambda world: world.erase("s"))
+    shop.world(nothing_in_the_world)
 
 
 def test_what_git_ignores_and_git_s_own_files_stay(shop: Shop) -> None:

@@ -1,9 +1,9 @@
 """The files of a session as its log has them, without a worker and without bringing them back to anywhere."""
 
 import difflib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from outlast.drive import Entry
 from outlast.engine.load import load_state
@@ -13,6 +13,7 @@ from outlast.session import Session
 from outlast.sites import packs_of
 from outlast.workspaces.drive import Change, Drive
 
+Put: TypeAlias = Callable[[Mapping[str, bytes]], Awaitable[None]]
 SHOWN_BYTES: Final = 1024 * 1024
 """Files that have more are not compared line by line."""
 SHOWN_LINES: Final = 20_000
@@ -30,9 +31,13 @@ class Trees:
     drive: Drive
 
     @classmethod
-    async def of(cls, session: Session) -> "Trees":
-        """Those of a session, wherever their packs are. Raises as `outlast.sites.packs_of` does."""
-        return cls(session, Drive(await packs_of(session.world, session.id), session.world.tenant))
+    async def of(cls, session: Session, put: Put | None = None) -> "Trees":
+        """Those of a session, wherever their packs are. Raises as `outlast.sites.packs_of` does.
+
+        Args:
+            put: makes new packs durable where those are, if that is a store of their own.
+        """
+        return cls(session, Drive(await packs_of(session.world, session.id), session.world.tenant, put=put))
 
     async def at(self, seq: int | None = None) -> SessionState:
         """The state after a commit, by default the newest, at which files were kept.

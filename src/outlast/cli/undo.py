@@ -7,6 +7,7 @@ what the files then are is in the log after the last. Cut off in between, and do
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from outlast.errors import BadInput, Refused, WorkspaceError
 from outlast.fold import SessionState
 from outlast.records import FORMAT, AnyRecord, FilesKept
 from outlast.session import Session
+from outlast.sites import find_store
 from outlast.state import status_of
 from outlast.workspaces.drive import Change, Folder
 from outlast.workspaces.local.extent import measured
@@ -107,13 +109,11 @@ async def _begin(setup: Setup, session: Session) -> "_Undoing":
     extent = await to_thread.run_sync(measured, directory)
     if isinstance(extent, str):
         raise WorkspaceError(detail=f"{directory} cannot be brought back: {extent}.")
-    opened = state.opened
-    cache = (
-        setup.settings.data
-        / DRIVES
-        / (session.id if opened is None else opened.folder or session.id)
-        / "known"
-    )
+    name = session.id if state.opened is None else state.opened.folder or session.id
+    store = find_store(said, session.world.tenant)
+    if store is not None:  # what is kept of the directory goes where the rest of its files are
+        trees = await Trees.of(session, partial(store.put_many, session=name, fence=state.fence))
+    cache = setup.settings.data / DRIVES / name / "known"
     cache.parent.mkdir(parents=True, exist_ok=True)
     folder = Folder(trees.drive, directory, cache, skips=extent.skips)
     return _Undoing(setup, session, trees, folder, head, state)
