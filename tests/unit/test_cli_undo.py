@@ -179,6 +179,66 @@ def test_what_an_undo_keeps_goes_to_the_store_that_has_the_other_files(shop: Sho
     shop.world(nothing_in_the_world)
 
 
+def test_what_a_turn_has_made_git_ignore_is_brought_back_and_what_it_no_longer_ignores_stays(
+    shop: Shop,
+) -> None:
+    """At its end the rules are other than at its beginning: neither may cost the user a file."""
+    anyio.run(anyio.run_process, ["git", "init", "-q", str(shop.directory)])
+
+    async def fill(world: World) -> None:
+        kept = Kept(world, "rules")
+        await kept.open(dict(local(shop.directory).reference()), str(shop.directory))
+        before = {
+            ".gitignore": "env\ncache/\n",
+            "sub/.gitignore": "*.o\n",
+            "src/a.py": "one\n",
+            "sub/b": "b\n",
+        }
+        await kept.play({**before, "a.txt": None})
+        await kept.play({})
+        await Folder(kept.drive, shop.directory).restore(kept.root)
+
+    shop.run("s", "--turn", "1", "--yes")
+    shop.world(fill)
+    anyio.run(anyio.run_process, ["git", "init", "-q", str(shop.directory)])
+    theirs = {"env": "secret", "cache/x": "kept", "cache/deep/y": "kept", "sub/c.o": "made"}
+    for path, text in theirs.items():
+        (shop.directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (shop.directory / path).write_text(text)
+    (shop.directory / ".gitignore").write_text("src/\nnew/\n")
+    (shop.directory / "sub/.gitignore").unlink()
+    (shop.directory / "src/a.py").write_text("two\n")
+    (shop.directory / "src/b.py").write_text("made and ignored\n")
+    (shop.directory / "made.txt").write_text("made\n")
+    done = shop.json("rules", "--turn", "2", "--yes")
+    assert done["changed"] == [".gitignore", "made.txt", "src/a.py", "sub/.gitignore"]
+    rules = {".gitignore": "env\ncache/\n", "sub/.gitignore": "*.o\n", "sub/b": "b\n"}
+    found = {path: text for path, text in shop.files().items() if not path.startswith(".git/")}
+    assert found == {**theirs, **rules, "src/a.py": "one\n", "src/b.py": "made and ignored\n"}
+    shop.run("rules", "--at", str(done["back"]), "--yes")
+    found = {path: text for path, text in shop.files().items() if not path.startswith(".git/")}
+    assert found["src/a.py"] == "two\n"
+    assert found["made.txt"] == "made\n"
+    assert found.items() >= theirs.items()
+
+
+@pytest.mark.parametrize("broken", ["config", "program"])
+def test_where_git_does_not_say_what_it_ignores_nothing_is_touched(
+    shop: Shop, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anyio.run(anyio.run_process, ["git", "init", "-q", str(shop.directory)])
+    (shop.directory / ".gitignore").write_text("env\n")
+    (shop.directory / "env").write_text("secret")
+    if broken == "config":
+        (shop.directory / ".git" / "config").write_text("no config [")
+    else:
+        monkeypatch.setitem(shop.environ, "PATH", "/nowhere")
+    said = shop.json("s", "--turn", "1", "--yes", status=1)["message"]
+    assert "git does not say what it ignores there" in said
+    assert (shop.directory / "env").read_text() == "secret"
+    assert (shop.directory / "a.txt").exists()
+
+
 def test_what_git_ignores_and_git_s_own_files_stay(shop: Shop) -> None:
     anyio.run(anyio.run_process, ["git", "init", "-q", str(shop.directory)])
     (shop.directory / ".gitignore").write_text("cache/\n")

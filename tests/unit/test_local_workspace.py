@@ -16,7 +16,7 @@ from outlast.worker import WorkerConfig, open_worker
 from outlast.workspace_tools import workspace_tools
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.local import local
-from outlast.workspaces.local.extent import Extent, measured
+from outlast.workspaces.local.extent import Extent, ignored_by, left_to_git, measured
 from outlast.workspaces.local.files import HostFiles
 from outlast.world import World
 
@@ -148,3 +148,35 @@ def test_a_directory_that_holds_too_much_is_not_written_down(
     assert "checkpoint='off'" in str(measured(tmp_path))
     monkeypatch.setattr("outlast.workspaces.local.extent.ENTRIES_LIMIT", 4)
     assert "more than 4 files" in str(measured(tmp_path))
+
+
+async def test_what_git_would_ignore_is_told_by_the_rules_of_all_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also below a repository's top, and from within a hook of another."""
+    await anyio.run_process(["git", "init", "-q", str(tmp_path)])
+    monkeypatch.setenv("GIT_DIR", "/nowhere/.git")
+    work = tmp_path / "deep" / "work"
+    work.mkdir(parents=True)
+    (tmp_path / ".gitignore").write_text("*.top\n/deep/work/exact\n")
+    (tmp_path / "deep" / ".gitignore").write_text("*.mid\n")
+    (work / ".gitignore").write_text("*.now\n")
+    (work / "a.now").write_text("x")
+    (tmp_path / ".git" / "info" / "exclude").write_text("*.own\n")
+    names = [
+        b"a.top",
+        b"a.mid",
+        b"a.own",
+        b"a.now",
+        b"a.then",
+        b"exact",
+        b"b/",
+        b"b",
+        b"c/d.then",
+        b"plain\n\xff",
+    ]
+    found = ignored_by(work, {b".gitignore": b"*.then\nb/\n", b"c/.gitignore": b"!d.then\n"}, names)
+    assert found == {b"a.top", b"a.mid", b"a.own", b"a.then", b"exact", b"b/"}
+    assert ignored_by(work, {}, [b"plain"]) == frozenset()
+    assert ignored_by(work, {}, []) == frozenset()
+    assert left_to_git(work) == Extent(frozenset({b"a.now"}))

@@ -26,8 +26,9 @@ from outlast.records import FORMAT, AnyRecord, FilesKept
 from outlast.session import Session
 from outlast.sites import find_store
 from outlast.state import status_of
-from outlast.workspaces.drive import Change, Folder
-from outlast.workspaces.local.extent import measured
+from outlast.workspaces.drive import Change, Drive, Folder
+from outlast.workspaces.drive.paths import encode_path
+from outlast.workspaces.local.extent import RULES, Extent, UntoldError, ignored_by, lies_in, measured
 from outlast.workspaces.local.kind import DRIVES
 from outlast.world import Header, SessionHead
 from outlast.world.commit import make_commit
@@ -115,25 +116,45 @@ async def _begin(setup: Setup, session: Session) -> "_Undoing":
         trees = await Trees.of(session, partial(store.put_many, session=name, fence=state.fence))
     cache = setup.settings.data / DRIVES / name / "known"
     cache.parent.mkdir(parents=True, exist_ok=True)
-    folder = Folder(trees.drive, directory, cache, skips=extent.skips)
-    return _Undoing(setup, session, trees, folder, head, state)
+    return _Undoing(setup, session, trees, _Ground(directory, cache, extent), head, state)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """Where files are brought back to."""
+
+    directory: Path
+    cache: Path
+    extent: Extent
+
+    def folder(self, drive: Drive, extent: Extent) -> Folder:
+        return Folder(drive, self.directory, self.cache, skips=extent.skips)
 
 
 @dataclass(slots=True)
 class _Undoing:
-    """One undo."""
+    """One undo.
+
+    A turn may have changed what git ignores. What the tree to be brought back has is brought back, though it is
+    ignored by now; and what was ignored then stays, though by now it is not, and so would be removed.
+    """
 
     setup: Setup
     session: Session
     trees: Trees
-    folder: Folder
+    ground: _Ground
     head: SessionHead
     state: SessionState
 
     async def bring_back(self, root: str, before: str, *, yes: bool) -> None:
         """Show what is different, ask, keep what there is, and make it as it was."""
-        now = await self.folder.checkpoint(self.state.tree.root)
+        drive = self.trees.drive
+        wanted = [encode_path(entry.path) async for entry in drive.entries(root)]
+        extent = self.ground.extent.wanting(wanted)
+        now = await self.ground.folder(drive, extent).checkpoint(self.state.tree.root)
         changes = [change async for change in self.trees.changes(now.root, root)]
+        spared = await self._ignored_then(root, changes)
+        changes = [change for change in changes if not lies_in(encode_path(change.path), spared)]
         paths = [shown(change.path) for change in changes]
         session = self.session.id
         facts = {"session": session, "before": before, "changed": paths}
@@ -147,13 +168,37 @@ class _Undoing:
         if not yes:
             _ask(len(changes), before)
         kept = await self._keep(now)
-        await self.folder.restore(root)
+        await self.ground.folder(drive, extent.without(spared)).restore(root)
         await self._write([self._record(root, paths)], {})
         back = f"outlast undo {session} --at {kept}"
         self.setup.say(
             {**facts, "back": kept},
             f"{len(paths)} brought back to before {before}. Take that back with: {back}",
         )
+
+    async def _ignored_then(self, root: str, changes: Sequence[Change]) -> frozenset[bytes]:
+        """Of what would be removed that which git ignored by the rules that are brought back."""
+        if not any(encode_path(change.path).rpartition(b"/")[2] == RULES for change in changes):
+            return frozenset()
+        drive = self.trees.drive
+        rules = {
+            encode_path(entry.path): await drive.read(root, entry.path)
+            async for entry in drive.entries(root)
+            if entry.kind == "file" and encode_path(entry.path).rpartition(b"/")[2] == RULES
+        }
+        gone = [
+            encode_path(change.path) + (b"/" if change.before.kind == "dir" else b"")
+            for change in changes
+            if change.before is not None and change.after is None
+        ]
+        try:
+            found = await to_thread.run_sync(ignored_by, self.ground.directory, rules, gone)
+        except UntoldError as untold:
+            where = self.ground.directory
+            raise WorkspaceError(
+                detail=f"{where} cannot be brought back: git does not say what it ignored then: {untold}."
+            ) from untold
+        return frozenset(path.rstrip(b"/") for path in found)
 
     async def _show(self, changes: Sequence[Change], now: str, root: str) -> None:
         for change in changes:

@@ -1,7 +1,7 @@
 """Opens directories of this machine: not isolated, and written down so that a turn can be undone."""
 
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from shutil import rmtree
@@ -15,7 +15,7 @@ from outlast.logs import logger
 from outlast.workspace import Command, Files, Ran, Stay
 from outlast.workspaces.drive import Drive, Folder
 from outlast.workspaces.local import commands
-from outlast.workspaces.local.extent import Extent, left_to_git, measured
+from outlast.workspaces.local.extent import Extent, measured
 from outlast.workspaces.local.files import HostFiles
 from outlast.workspaces.runs import Runs
 
@@ -100,13 +100,3 @@ class LocalSite:
         cache = self._stay.data / DRIVES / self._stay.folder / "known"
         cache.parent.mkdir(parents=True, exist_ok=True)
         return Folder(self._drive, self._directory, cache, skips=extent.skips)
-
-
-def skips_of(directory: Path) -> Callable[[bytes], bool]:
-    """What of a directory is neither written down nor brought back: git's own files, and what git ignores."""
-    return left_to_git(directory).skips
-
-
-def paths_of(capture: Capture) -> Sequence[str]:
-    """What has changed, for whoever is told."""
-    return capture.changed
