@@ -53,7 +53,12 @@ async def test_an_agent_whose_model_calls_go_past_the_gateway_has_done_nothing_t
     calls: Mapping[int, Any] = {}
     turn = SimpleNamespace(calls=calls, turn=1, input="i")
     attempt = SimpleNamespace(
-        turn=turn, prompt=prompt, resumed=False, tools={}, places=SimpleNamespace(cwd="/")
+        turn=turn,
+        prompt=prompt,
+        resumed=False,
+        tools={},
+        places=SimpleNamespace(cwd="/"),
+        state=SimpleNamespace(opened=None),
     )
     told, files = cast("Attempt", attempt), cast("SessionFiles", Files())
     driver = Driver("mine", told, files, through=True, asks=True, environ={})

@@ -11,18 +11,19 @@ from outlast.adapter import Attempt, Places
 from outlast.adapters.lines import end_of
 from outlast.adapters.pi import session
 from outlast.adapters.pi.files import SessionFile
+from outlast.beneath import Beneath
 
 LONG = b"x" * (1024 * 1024 - 3)
 
 
 @pytest.mark.parametrize("lines", [[b"a\n", b"\n", b"b\r\n"], [LONG + b"\n", b"bc\n", LONG + b"\n", LONG]])
 def test_lines_end_where_they_do_however_the_file_is_read(tmp_path: Path, lines: Sequence[bytes]) -> None:
-    path = tmp_path / "lines"
-    assert end_of(path, 1) == 0
+    path, home = tmp_path / "lines", Beneath(tmp_path)
+    assert end_of(home, "lines", 1) == 0
     path.write_bytes(b"".join(lines))
     ends = [sum(map(len, lines[:count])) for count in range(len(lines) + 1)]
-    assert [end_of(path, count) for count in range(len(lines) + 1)] == ends
-    assert end_of(path, 99) == ends[-1]
+    assert [end_of(home, "lines", count) for count in range(len(lines) + 1)] == ends
+    assert end_of(home, "lines", 99) == ends[-1]
 
 
 class Told:

@@ -49,6 +49,12 @@ def is_users_directory(attempt: Attempt) -> bool:
     return opened is not None and opened.workspace.get("kind") == "local"
 
 
+def sees_files(attempt: Attempt) -> bool:
+    """Whether the files that the session works on lie on this machine under the path that the program has for them."""
+    opened = attempt.state.opened
+    return opened is None or opened.workspace.get("kind", "local") == "local"
+
+
 def tools_home(attempt: Attempt) -> Path | None:
     """HOME of what a program runs, where that is the user's; None where it is the session's own."""
     return user_home(os.environ) if is_users_directory(attempt) else None

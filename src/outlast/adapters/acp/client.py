@@ -1,6 +1,7 @@
 """What an agent may ask of us (`acp.interfaces.Client`): leave to run a tool, files, terminals."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -14,6 +15,7 @@ from outlast.adapters.acp.dialogue import names_ours
 from outlast.adapters.acp.steps import Steps, as_arguments
 from outlast.adapters.acp.talk import SENTINEL
 from outlast.adapters.acp.terminals import Terminals
+from outlast.adapters.program import sees_files
 from outlast.errors import OutlastError
 
 Answer = TypeVar("Answer")
@@ -156,6 +158,7 @@ class Client:
         self, session_id: str, path: str, line: int | None = None, limit: int | None = None, **kwargs: Any
     ) -> schema.ReadTextFileResponse:
         """A file of the session's directory."""
+        self._expect_files()
         text = await self._guarded(_read(self._inside(path)))
         if line is not None or limit is not None:
             first = max((line or 1) - 1, 0)
@@ -167,6 +170,7 @@ class Client:
         self, session_id: str, path: str, content: str, **kwargs: Any
     ) -> schema.WriteTextFileResponse:
         """A file of the session's directory, while a call that the log lets run is under way."""
+        self._expect_files()
         target = self._inside(path)
         await self._guarded(self._expect_a_call())
         await anyio.Path(target.parent).mkdir(parents=True, exist_ok=True)
@@ -249,9 +253,18 @@ class Client:
         if not any(state.intent.kind == "tool" and state.started == fence for state in turn.open_calls()):
             raise RequestError.invalid_request({"reason": NOT_GRANTED})
 
+    def _expect_files(self) -> None:
+        """The path of a file in a sandbox means another one, or somebody else's, where we are."""
+        if not sees_files(self._attempt):
+            raise RequestError.method_not_found("fs")
+
     def _inside(self, path: str) -> Path:
-        cwd = self._attempt.places.cwd.resolve()
-        target = (cwd / path).resolve()
+        cwd = self._attempt.places.cwd
+        if sees_files(self._attempt):
+            cwd = cwd.resolve()
+            target = (cwd / path).resolve()
+        else:  # what is at that path here says nothing
+            target = Path(os.path.normpath(cwd / path))
         if not target.is_relative_to(cwd):
             raise RequestError.invalid_params({"reason": OUTSIDE.format(path=path)})
         return target

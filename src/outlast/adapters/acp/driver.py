@@ -17,6 +17,7 @@ from outlast.adapters.acp.steps import GatewaySteps, SeenSteps, Steps
 from outlast.adapters.acp.talk import SENTINEL
 from outlast.adapters.acp.terminals import Terminals
 from outlast.adapters.acp.transport import ProcessTransport
+from outlast.adapters.program import sees_files
 from outlast.errors import HarnessError
 from outlast.offers import OFFERED
 
@@ -176,7 +177,8 @@ class Driver:
         return answer
 
     async def _initialize(self, connection: ClientSideConnection) -> schema.AgentCapabilities:
-        files = schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+        here = sees_files(self._attempt)
+        files = schema.FileSystemCapabilities(read_text_file=here, write_text_file=here)
         able = schema.ClientCapabilities(fs=files, terminal=True)
         us = schema.Implementation(name="outlast", version="1")
         said = await connection.initialize(PROTOCOL_VERSION, client_capabilities=able, client_info=us)

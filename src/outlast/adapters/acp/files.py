@@ -6,7 +6,6 @@ is gone has no lines in the mirror.
 """
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +17,8 @@ import apsw
 from outlast.adapter import Attempt
 from outlast.adapters.acp.blocks import Kept, pack, unpack
 from outlast.adapters.shapes import as_object
+from outlast.beneath import Beneath
 from outlast.errors import HarnessError
-from outlast.folders import make_private
 
 PACKED: Final = "#zlib"
 """Ends the name, in the mirror, of a file whose content is kept (`blocks`), not its lines."""
@@ -50,6 +49,7 @@ class SessionFiles:
         """By name in the mirror: the lines of a `.jsonl` file. An agent may write some of them anew."""
         self._noted: Mapping[str, Any] = {}
         self._one_at_a_time = anyio.Lock()
+        self._home = Beneath(attempt.places.home)
 
     @property
     def agent_session(self) -> str:
@@ -68,21 +68,19 @@ class SessionFiles:
         await anyio.to_thread.run_sync(self._lay_out, mirrored)
 
     def _lay_out(self, mirrored: Mapping[str, Sequence[str]]) -> None:
-        home = self._attempt.places.home
         for path in list(self._found(with_beside=True)):
-            path.unlink()
+            self._home.remove(path)
         for name, lines in mirrored.items():
             if not lines:  # it was gone
                 continue
-            target = _below(home, name.removesuffix(PACKED))
-            make_private(target.parent)
+            target = name.removesuffix(PACKED)
             if name.endswith(PACKED):
                 data, self._kept[name] = unpack(lines)
-                target.write_bytes(data)
+                self._home.write(target, data)
             else:
-                target.write_bytes("".join(f"{line}\n" for line in lines).encode())
+                self._home.write(target, "".join(f"{line}\n" for line in lines).encode())
                 self._lines[name] = lines
-            self._seen[name] = _state(target)
+            self._seen[name] = self._state(target)
 
     async def note(self, session: str, prompt: str = "") -> None:
         """Keep the agent's name for the session, and the input that it was given. Durable."""
@@ -112,21 +110,21 @@ class SessionFiles:
         there: dict[str, tuple[Path, object]] = {}
         for path in self._found():
             name = str(path.relative_to(self._attempt.places.home))
-            there[name if path.suffix == ".jsonl" else name + PACKED] = path, _state(path)
+            there[name if path.suffix == ".jsonl" else name + PACKED] = path, self._state(name)
         changed = {name: one for name, one in there.items() if self._seen.get(name) != one[1]}
         return changed, [name for name in self._seen if name not in there]
 
     async def _mirror_lines(self, name: str, path: Path) -> None:
         known = self._lines.get(name, [])
         # In a thread, as everything that goes through a whole file: a second of it, and no worker would be heard of.
-        at, lines = await anyio.to_thread.run_sync(_read_lines, path, known)
+        at, lines = await anyio.to_thread.run_sync(_read_lines, self._home, path, known)
         if at < max(len(lines), len(known)):  # an agent may also take some away
             await self._attempt.mirror(name, at, lines[at:])
         self._lines[name] = lines
 
     async def _mirror_content(self, name: str, path: Path) -> None:
         at, lines, kept = await anyio.to_thread.run_sync(
-            lambda: pack(_content_of(path), self._kept.get(name))
+            lambda: pack(_content_of(self._home, path), self._kept.get(name))
         )
         if lines:
             await self._attempt.mirror(name, at, lines)
@@ -136,72 +134,78 @@ class SessionFiles:
         home = self._attempt.places.home
         for pattern in self._patterns:
             for path in sorted(home.glob(pattern)):
-                if path.is_file() and not path.is_symlink() and not path.name.endswith(_BESIDE):
+                if not path.name.endswith(_BESIDE) and self._is_own(path):
                     yield path
-                    yield from (one for one in _beside(path) if with_beside and one.is_file())
+                    yield from (one for one in _beside(path) if with_beside and self._is_own(one))
+
+    def _is_own(self, path: Path) -> bool:
+        """It is a file, and no link leads there: else it may be anybody's."""
+        try:
+            return self._home.find(path) is not None
+        except (HarnessError, PermissionError):
+            return False
+
+    def _state(self, name: str) -> object:
+        """Differs when the file, or what belongs to it, was written."""
+        path = self._attempt.places.home / name
+        found = [self._home.find(one) for one in (path, *_beside(path)) if self._is_own(one)]
+        return [(one.st_mtime_ns, one.st_size) for one in found if one is not None]
 
 
 def link(home: Path, links: Mapping[str, str]) -> None:
     """Let paths below HOME lead elsewhere; what is not there is not shown."""
     for name, elsewhere in links.items():
-        here, target = _below(home, name), Path(elsewhere).expanduser()
-        if target.exists() and not here.exists():
-            make_private(here.parent)
-            here.unlink(missing_ok=True)
-            here.symlink_to(target)
+        target = Path(elsewhere).expanduser()
+        if target.exists() and not (home / name).exists():
+            Beneath(home).link(name, target)
 
 
 def write_files(home: Path, files: Mapping[str, str]) -> None:
     """Write configuration below HOME, the same at every start, for this user's eyes: it may hold the token."""
     for name, text in files.items():
-        target = _below(home, name)
-        make_private(target.parent)
-        if target.is_dir() and not target.is_symlink():
-            shutil.rmtree(target)
-        # A link that is in its place may lead to a file of the user's own.
-        target.unlink(missing_ok=True)
-        target.touch(0o600, exist_ok=False)
-        target.write_text(text, encoding="utf-8")
+        Beneath(home).write(name, text.encode())
 
 
 def _beside(path: Path) -> Iterator[Path]:
     return (path.with_name(path.name + ending) for ending in _BESIDE)
 
 
-def _state(path: Path) -> object:
-    """Differs when the file, or what belongs to it, was written."""
-    return [(one.stat().st_mtime_ns, one.stat().st_size) for one in (path, *_beside(path)) if one.is_file()]
-
-
-def _read_lines(path: Path, known: Sequence[str]) -> tuple[int, Sequence[str]]:
+def _read_lines(home: Beneath, path: Path, known: Sequence[str]) -> tuple[int, Sequence[str]]:
     """The whole lines of a file, and the first that is another than in `known`."""
     # What comes behind the last end of a line is not whole yet, perhaps in the middle of a sign.
-    whole, end, _torn = path.read_bytes().rpartition(b"\n")
+    whole, end, _torn = _bounded(home, path).rpartition(b"\n")
     lines = whole.decode(errors="replace").split("\n") if end else []
     pairs = enumerate(zip(lines, known, strict=False))
     at = next((at for at, (one, other) in pairs if one != other), min(len(lines), len(known)))
     return at, lines
 
 
-def _content_of(path: Path) -> bytes:
-    """A file's content.
+def _content_of(home: Beneath, path: Path) -> bytes:
+    """A file's content; of a database, what its own backup has.
 
     Raises:
         HarnessError: it is too large.
     """
-    data = _content(path)
+    if home.read(path, most=len(_SQLITE)) == _SQLITE:
+        return _judged(path, _backup(path))
+    return _bounded(home, path)
+
+
+def _bounded(home: Beneath, path: Path) -> bytes:
+    return _judged(path, home.read(path, most=KEPT_BYTES + 1))
+
+
+def _judged(path: Path, data: bytes) -> bytes:
     if len(data) > KEPT_BYTES:
         hint = f"{KEPT_BYTES // 1024**2} MB is the most. Leave it out of the agent's `files`, or tidy it up"
         raise HarnessError(harness="the agent", reason=f"{path} is too large to be mirrored: {hint}")
     return data
 
 
-def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        if file.read(len(_SQLITE)) != _SQLITE:
-            return path.read_bytes()
+def _backup(path: Path) -> bytes:
     copy = apsw.Connection(":memory:")
-    source = apsw.Connection(str(path))
+    how = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    source = apsw.Connection(str(path.parent.resolve() / path.name), flags=how)
     try:
         source.set_busy_timeout(5_000)
         with copy.backup("main", source, "main") as backup:
@@ -210,12 +214,3 @@ def _content(path: Path) -> bytes:
     finally:
         source.close()
         copy.close()
-
-
-def _below(home: Path, name: str) -> Path:
-    target = home / name
-    if not target.parent.resolve().is_relative_to(home.resolve()) or ".." in target.parts:
-        raise HarnessError(
-            harness="the agent", reason=f"a file of its session lies outside its home: {name[:200]}"
-        )
-    return target

@@ -1,17 +1,17 @@
 """The session's files of Claude Code in one attempt: rebuilt from the mirror, brought up to the log, mirrored on."""
 
 import re
-import shutil
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-import anyio
+from anyio import to_thread
 
 from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.claude_code.dialogue import COMPACTION, SENTINEL
@@ -24,9 +24,9 @@ from outlast.adapters.claude_code.transcript import ToolUse, dangling, holds, ma
 from outlast.adapters.program import LOST as TOLD_OF_LOST
 from outlast.adapters.program import answered
 from outlast.adapters.shapes import as_object, as_objects
+from outlast.beneath import Beneath
 from outlast.errors import HarnessError
 from outlast.fold import CallState, TurnState
-from outlast.folders import make_private
 from outlast.ids import stable_uuid
 from outlast.recovery import NOT_COMPLETED, Run
 from outlast.tool import result_text
@@ -273,18 +273,15 @@ class SessionFiles:
 
     def _write(self, files: Mapping[str, Sequence[str]]) -> None:
         """Put the files on disk, and nothing else of an earlier attempt."""
-        home = self._attempt.places.home
-        transcript = home / self._path
-        transcript.unlink(missing_ok=True)
-        shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)  # its sub-agents and large results
+        home = Beneath(self._attempt.places.home)
+        home.remove(self._path)
+        home.remove(self._path.removesuffix(".jsonl"))  # its sub-agents and large results
         for path, lines in files.items():
-            target = _below(home, path.removesuffix(_BASE64))
-            make_private(target.parent)
             if path.endswith(_BASE64):
-                target.write_bytes(b64decode("".join(lines)))
+                home.write(path.removesuffix(_BASE64), b64decode("".join(lines)))
                 continue
             whole = [f"{line}\n" for line in materialised(lines)] if path.endswith(".jsonl") else lines
-            target.write_text("".join(whole), encoding="utf-8")
+            home.write(path, "".join(whole).encode())
 
     async def mirror(self, path: str, lines: Sequence[str], *, durable: bool = False) -> None:
         """Record what the harness has appended to one of its files."""
@@ -300,8 +297,9 @@ class SessionFiles:
         if path in self._counts or path + _BASE64 in self._counts:
             return
         try:
-            data = await anyio.Path(self._attempt.places.home, path).read_bytes()
-        except OSError:  # a text that only looks like the name of one
+            home = Beneath(self._attempt.places.home)
+            data = await to_thread.run_sync(partial(home.read, path, most=KEPT_BYTES + 1))
+        except (OSError, HarnessError):  # a text that only looks like the name of one, or no file of its own
             return
         if len(data) <= KEPT_BYTES:
             path, text = as_text(path, data)
@@ -333,12 +331,3 @@ def as_text(path: str, data: bytes) -> tuple[str, str]:
         return path, data.decode()
     except UnicodeDecodeError:
         return path + _BASE64, b64encode(data).decode()
-
-
-def _below(home: Path, path: str) -> Path:
-    target = (home / path).resolve()
-    if not target.is_relative_to(home.resolve()):
-        raise HarnessError(
-            harness="claude-code", reason=f"a mirrored file lies outside its home: {path[:200]}"
-        )
-    return target

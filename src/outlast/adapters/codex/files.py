@@ -1,6 +1,5 @@
 """Codex's files of one session in one attempt: rebuilt from the mirror, brought up to the log, mirrored on."""
 
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +30,9 @@ from outlast.adapters.codex.rollout import (
 from outlast.adapters.lines import end_of
 from outlast.adapters.program import LOST, answered
 from outlast.adapters.shapes import Json, as_list, as_object, as_objects
+from outlast.beneath import READ_LIMIT, Beneath
+from outlast.errors import HarnessError
 from outlast.fold import CallState, TurnState
-from outlast.folders import make_private
 from outlast.records.kinds import OutcomeStatus
 from outlast.recovery import NOT_COMPLETED, Run
 from outlast.tool import result_text
@@ -121,8 +121,8 @@ class SessionFiles:
         """Leave what is below HOME as it is, and mirror on behind what the log has."""
         known = self._attempt.state.files.get(self._path)
         self._count = 0 if known is None else known.lines
-        rollout = self._attempt.places.home / self._path
-        self._read = await anyio.to_thread.run_sync(end_of, rollout, self._count)
+        home = Beneath(self._attempt.places.home)
+        self._read = await anyio.to_thread.run_sync(end_of, home, self._path, self._count)
 
     @property
     def records(self) -> Sequence[Json]:
@@ -267,23 +267,34 @@ class SessionFiles:
         Whoever is cancelled here has done nothing by halves: the next does the same again, at the same place.
         """
         async with self._reading:
-            rollout = self._attempt.places.home / self._path
-            if not _has_grown(rollout, self._read):  # it is looked at with everything that Codex tells
-                return ()
-            data = await anyio.to_thread.run_sync(_read_from, rollout, self._read)
-            whole = data[: data.rfind(b"\n") + 1]
-            if not whole:
-                return ()
-            lines = whole[:-1].decode(errors="replace").split("\n")
-            records = parse(lines)
-            has_prompt = not self.said and has_said(records, self._prompt)
-            for call_id, output in in_items(item_of(record) for record in records).items():
-                await self.settle(call_id, output)
-            await self._attempt.mirror(self._path, self._count, lines, durable=has_prompt)
-            self._read += len(whole)
-            self._count += len(lines)
-            self.said = self.said or has_prompt
+            records: list[Json] = []
+            while piece := await self._take_piece():
+                records += piece
             return records
+
+    async def _take_piece(self) -> Sequence[Json]:
+        """Some of it: a rollout may have grown by more than is to be in memory at a time."""
+        home = Beneath(self._attempt.places.home)
+        if not _has_grown(home, self._path, self._read):  # it is looked at with everything that Codex tells
+            return ()
+        data = await anyio.to_thread.run_sync(_read_from, home, self._path, self._read)
+        whole = data[: data.rfind(b"\n") + 1]
+        if not whole:
+            if len(data) == READ_LIMIT:
+                raise HarnessError(
+                    harness="Codex", reason=f"a line of its rollout has more than {READ_LIMIT} bytes"
+                )
+            return ()
+        lines = whole[:-1].decode(errors="replace").split("\n")
+        records = parse(lines)
+        has_prompt = not self.said and has_said(records, self._prompt)
+        for call_id, output in in_items(item_of(record) for record in records).items():
+            await self.settle(call_id, output)
+        await self._attempt.mirror(self._path, self._count, lines, durable=has_prompt)
+        self._read += len(whole)
+        self._count += len(lines)
+        self.said = self.said or has_prompt
+        return records
 
     async def settle(self, call_id: str, output: object) -> None:
         """A call of Codex's own tools has ended, and its model reads `output`."""
@@ -330,30 +341,24 @@ def lay_out(
     lines: Sequence[str],
 ) -> int:
     """Put a rollout and the configuration below HOME, and nothing of before. Returns the rollout's size in bytes."""
-    codex = home / codex_home(thread)
-    shutil.rmtree(codex, ignore_errors=True)
-    target = home / rollout
-    make_private(target.parent)
+    below, codex = Beneath(home), codex_home(thread)
+    below.remove(codex)
     for name, text in configuration.items():
-        (codex / name).write_text(text, encoding="utf-8")
+        below.write(f"{codex}/{name}", text.encode())
     whole = [as_line(_founded_again(lines, founding)), *lines[1:]]
     data = "".join(f"{line}\n" for line in whole).encode()
-    target.write_bytes(data)
+    below.write(rollout, data)
     return len(data)
 
 
-def _has_grown(path: Path, position: int) -> bool:
+def _has_grown(home: Beneath, path: str, position: int) -> bool:
     """Whether there is anything behind `position`."""
-    try:
-        return path.stat().st_size > position
-    except FileNotFoundError:  # Codex has not written to it yet
-        return False
+    found = home.find(path)  # Codex may not have written to it yet
+    return found is not None and found.st_size > position
 
 
-def _read_from(path: Path, position: int) -> bytes:
+def _read_from(home: Beneath, path: str, position: int) -> bytes:
     try:
-        with path.open("rb") as file:
-            file.seek(position)
-            return file.read()
-    except FileNotFoundError:  # Codex has not written to it yet
+        return home.read(path, offset=position)
+    except FileNotFoundError:  # it is gone since
         return b""

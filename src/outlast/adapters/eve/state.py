@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from outlast.adapter import Attempt
-from outlast.folders import make_private
+from outlast.beneath import Beneath
 
 PROJECT: Final = ".eve/project"
 """Below the session's home: the project as eve sees it, whose log is this session's alone."""
@@ -42,8 +42,9 @@ class EveState:
 
         What eve knows a project by must be no link.
         """
-        shutil.rmtree(self.project, ignore_errors=True)
-        make_private(self.data)
+        ours = Beneath(self._attempt.places.home)
+        ours.remove(PROJECT)
+        ours.make(DATA)
         for entry in self._attempt.places.cwd.iterdir():
             if entry.name == "agent" and entry.is_dir():
                 shutil.copytree(entry, self.project / entry.name, symlinks=True)

@@ -15,7 +15,7 @@ from outlast.adapter import Door
 from outlast.adapters.opencode.policies import SERVER
 from outlast.adapters.program import past_proxies
 from outlast.adapters.shapes import Json, as_list, as_object
-from outlast.folders import make_private
+from outlast.beneath import Beneath
 
 PLUGIN: Final = Path(__file__).with_name("plugin.js")
 USER: Final = "opencode"
@@ -239,16 +239,19 @@ def lay_out(launch: Launch) -> None:
     It installs `@opencode-ai/plugin` beside each configuration unless a lock there names it. What an earlier attempt
     left in the database goes: the session is put back as the log has it.
     """
-    for file in (launch.kept / _XDG["XDG_DATA_HOME"] / "opencode").glob("opencode*.db*"):
-        file.unlink()
+    ours = Beneath(launch.home)
+    data_dir = launch.kept / _XDG["XDG_DATA_HOME"] / "opencode"
+    ours.make(data_dir)
+    for file in data_dir.glob("opencode*.db*"):
+        ours.remove(file)
     config_dir = launch.kept / _XDG["XDG_CONFIG_HOME"] / "opencode"
-    make_private(config_dir / "node_modules")
+    ours.make(config_dir / "node_modules")
     needs = {"dependencies": {"@opencode-ai/plugin": launch.version}}
     lock = {"name": "opencode", "lockfileVersion": 3, "packages": {"": needs}}
-    (config_dir / "package.json").write_text(_json(needs), encoding="utf-8")
-    (config_dir / "package-lock.json").write_text(_json(lock), encoding="utf-8")
+    ours.write(config_dir / "package.json", _json(needs).encode())
+    ours.write(config_dir / "package-lock.json", _json(lock).encode())
     if launch.table is not None:
-        (launch.kept / _TABLE).write_text(launch.table, encoding="utf-8")
+        ours.write(launch.kept / _TABLE, launch.table.encode())
 
 
 def _json(value: Mapping[str, Any]) -> str:

@@ -1,7 +1,6 @@
 """The Pi adapter (`outlast.adapter.Adapter`)."""
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +21,8 @@ from outlast.adapters.pi.user import link_user_files
 from outlast.adapters.pi.versions import installed
 from outlast.adapters.program import is_users_directory, known_as, tools_home
 from outlast.adopting import Adopted
+from outlast.beneath import Beneath
 from outlast.errors import BadSettings
-from outlast.folders import make_private
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -107,7 +106,8 @@ class Pi:
         api = _api(attempt.settings)
         uuid = _name_of(attempt)
         config = home / launch.config_path(uuid)
-        shutil.rmtree(config, ignore_errors=True)
+        ours = Beneath(home)
+        ours.remove(config)
         file = SessionFile(attempt, uuid)
         typed: Sequence[str] = ()
         if at_terminal(attempt.settings):
@@ -116,7 +116,7 @@ class Pi:
         local = is_users_directory(attempt)
         if local:
             link_user_files(config, os.environ)
-        _link(home / launch.package_path(uuid), found.package)
+        ours.link(launch.package_path(uuid), found.package)
         welcome = Welcome(launch.provider(api), list(attempt.tools.values()), ready.steers)
         dialogue = PiDialogue(
             launch.APIS[api], welcome, known=ready.known, walks=ready.walks, record=file.mirror
@@ -137,7 +137,7 @@ class Pi:
             )
             started = as_chosen(started, typed)
             dialogue.config = launch.provider_config(started)
-            (config / "settings.json").write_bytes(msgspec.json.encode(launch.settings(started)))
+            ours.write(config / "settings.json", msgspec.json.encode(launch.settings(started)))
             argv, env = launch.argv(started), launch.environment(started, os.environ)
             async with attempt.processes.start(argv, env=env, cwd=attempt.places.cwd) as process:
                 return await Driver(attempt, file, process, dialogue).run(say_prompt=ready.say_prompt)
@@ -158,9 +158,3 @@ def _api(settings: Mapping[str, Any]) -> str:
         reason = f"of {api} Pi knows no models: name one"
         raise BadSettings(name="model", value="", reason=reason, source="the session's settings")
     return api
-
-
-def _link(link: Path, target: Path) -> None:
-    make_private(link.parent)
-    link.unlink(missing_ok=True)
-    link.symlink_to(target)

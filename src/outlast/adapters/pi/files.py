@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import anyio.to_thread
 
@@ -14,8 +13,9 @@ from outlast.adapters.pi.launch import session_path
 from outlast.adapters.pi.policies import policy_of
 from outlast.adapters.pi.results import AGAIN, LOST, as_told
 from outlast.adapters.shapes import Json
+from outlast.beneath import READ_LIMIT, Beneath
+from outlast.errors import HarnessError
 from outlast.fold import CallState, TurnState
-from outlast.folders import make_private
 from outlast.ids import stable_uuid
 
 
@@ -46,11 +46,7 @@ class SessionFile:
         self._begins = 0
         self._names = 0
         self._order = asyncio.Lock()
-
-    @property
-    def file(self) -> Path:
-        """Where it is on this machine."""
-        return self._attempt.places.home / self._path
+        self._home = Beneath(attempt.places.home)
 
     async def prepare(self) -> Ready:
         """Bring the file to where Pi can go on. Every answer that is then in it is delivered."""
@@ -135,9 +131,8 @@ class SessionFile:
             await self._attempt.mirror(self._path, keep, lines)
 
     def _write(self) -> None:
-        make_private(self.file.parent)
         data = "".join(f"{line}\n" for line in self._lines).encode()
-        self.file.write_bytes(data)
+        self._home.write(self._path, data)
         self._offset, self._count = len(data), len(self._lines)
         self._lines = []
 
@@ -145,31 +140,30 @@ class SessionFile:
         """Leave the file as it is, and mirror on behind what the log has."""
         known = self._attempt.state.files.get(self._path)
         self._count = 0 if known is None else known.lines
-        self._begins = self._offset = await anyio.to_thread.run_sync(end_of, self.file, self._count)
+        end = await anyio.to_thread.run_sync(end_of, self._home, self._path, self._count)
+        self._begins = self._offset = end
 
     @property
     def has_prompt(self) -> bool:
         """Whether the prompt of a turn that began behind what the log had is in what is mirrored."""
-        with self.file.open("rb") as file:
-            file.seek(self._begins)
-            own = file.read(self._offset - self._begins)
-            entries = session.parse(own.decode(errors="replace").split("\n"))
+        own = self._home.read(self._path, offset=self._begins, most=self._offset - self._begins)
+        entries = session.parse(own.decode(errors="replace").split("\n"))
         begins = session.turn_begins(entries, self._attempt.turn.input)
         return begins is not None and session.found(entries, begins).begun
 
     async def mirror(self) -> None:
         """Record what Pi has appended since the last time: in the log before whatever is written after this."""
         async with self._order:
-            lines = self._appended()
-            if lines:
+            while lines := self._appended():
                 position, self._count = self._count, self._count + len(lines)
                 await self._attempt.mirror(self._path, position, lines)
 
     def _appended(self) -> Sequence[str]:
-        """The whole lines that are new."""
-        with self.file.open("rb") as file:
-            file.seek(self._offset)
-            whole, end, _torn = file.read().rpartition(b"\n")
+        """The whole lines that are new, or some of them."""
+        new = self._home.read(self._path, offset=self._offset)
+        whole, end, torn = new.rpartition(b"\n")
+        if len(torn) == READ_LIMIT:
+            raise HarnessError(harness="Pi", reason=f"a line of its session has more than {READ_LIMIT} bytes")
         self._offset += len(whole) + len(end)
         return whole.decode(errors="replace").split("\n") if end else ()
 
