@@ -24,11 +24,12 @@ PROGRAM = [sys.executable, "-I", "-S", str(Path(inside.__file__).parent)]
 
 
 @contextmanager
-def serving() -> Generator[tuple[str, "subprocess.Popen[bytes]"]]:
-    """A supervisor by itself, and where it listens."""
+def serving(files: int = 0) -> Generator[tuple[str, "subprocess.Popen[bytes]"]]:
+    """A supervisor by itself, and where it listens; `files`: how many descriptors it may have at most."""
     with TemporaryDirectory() as directory:
         path = f"{directory}/socket"
         words = [*PROGRAM, "serve", "--socket", path, "--directory", f"{directory}/kept", "--first-s", "20"]
+        words = [*(["prlimit", f"--nofile={files // 2}:{files}"] if files else []), *words]
         with subprocess.Popen(words) as process:
             try:
                 while not Path(path).exists():
@@ -252,6 +253,18 @@ async def test_output_that_finds_no_room_is_lost_and_says_so() -> None:
             assert pieces[-1][1].endswith(b"\nend\n")
             assert 3_000_005 - 200_000 < pieces[0][0] < 3_000_005 - 64 * 1024
             assert pieces[-1][0] + len(pieces[-1][1]) == 3_000_005
+
+
+async def test_commands_without_end_are_begun_though_descriptors_have_one() -> None:
+    with serving(files=64) as (path, _):
+        async with holding(Dialer(path)) as box:
+            for number in range(60):
+                job = await box.begin(JobAsk(f"job-{number}", ["sh", "-c", "ulimit -n; echo >&2 x"]))
+                assert await job.wait() == 0
+                assert [piece async for piece in job.output("stdout")] == [(0, b"32\n")]
+            last = await box.find("job-59")
+            assert last is not None
+            assert [piece async for piece in last.output("stderr")] == [(0, b"x\n")]
 
 
 async def test_the_relay_of_standard_streams_carries_the_protocol() -> None:

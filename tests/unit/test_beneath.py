@@ -13,6 +13,7 @@ from outlast.adapters.acp.files import SessionFiles as AcpFiles
 from outlast.adapters.claude_code.files import SessionFiles as ClaudeFiles
 from outlast.adapters.codex import files as codex
 from outlast.adapters.pi.files import SessionFile as PiFile
+from outlast.adapters.pi.launch import session_path
 from outlast.beneath import Beneath, remove_tree
 from outlast.errors import HarnessError
 
@@ -123,7 +124,7 @@ async def test_a_result_of_claude_code_that_is_a_link_is_not_mirrored(home: Path
 def test_a_rollout_of_codex_that_is_a_link_is_not_read(home: Path) -> None:
     (home / "rollout").symlink_to(home.parent / "outside/secret")
     with pytest.raises(HarnessError, match="no file of its own"):
-        codex._has_grown(Beneath(home), "rollout", 0)
+        codex._has_grown(Beneath(home), "rollout", 0)  # pyright: ignore[reportPrivateUsage] - what looks at it
 
 
 def test_codex_is_laid_out_though_its_directory_is_a_link(home: Path) -> None:
@@ -138,7 +139,7 @@ def test_codex_is_laid_out_though_its_directory_is_a_link(home: Path) -> None:
 async def test_a_session_of_pi_that_is_a_link_is_not_read(home: Path) -> None:
     attempt = Mirror(home)
     file = PiFile(cast("Attempt", attempt), "u")
-    at = home / file._path
+    at = home / session_path("u")
     at.parent.mkdir(parents=True)
     at.symlink_to(home.parent / "outside/secret")
     with pytest.raises(HarnessError, match="no file of its own"):

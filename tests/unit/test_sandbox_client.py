@@ -192,6 +192,38 @@ async def test_a_stream_of_nonsense_is_given_up_after_some_tries(monkeypatch: py
             await box.read("f")
 
 
+@pytest.mark.parametrize("number", [b"l1:ae", b"de", b"b1:x", b"s1:x", b"i--5;"])
+async def test_an_answer_to_what_is_no_number_harms_nobody(number: bytes) -> None:
+    body = b"ds2:id" + number + b"e"
+    stray = len(body).to_bytes(4, "big") + body
+    tries = iter(range(1000))
+
+    def answer(asked: dict[str, Any]) -> bytes:
+        return (stray if next(tries) == 0 else b"") + pack({"id": asked["id"], "data": b"", "same": "s"})
+
+    async with held(answer) as box:
+        assert await box.read("f") == b""
+
+
+async def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def answer(question: dict[str, Any]) -> dict[str, object]:
+        asked.append(question["offset"])
+        return {"data": b"x", "same": "s", "size": 10 << 40}
+
+    async with held(answer) as box:
+        with pytest.raises(BoxError, match="larger than"):
+            await box.read("f")
+    assert asked == [0]
+
+
+async def test_a_box_that_refuses_its_holder_is_as_good_as_gone() -> None:
+    with pytest.raises(BoxGone, match="port 3128 is taken"):
+        async with held(one("none", {}), {"error": "port 3128 is taken", "kind": "refused"}):
+            pass
+
+
 async def test_answers_to_nobody_are_passed_over() -> None:
     stray = pack({"id": 77, "data": b"stray"}) + pack({"data": b"stray"})
     async with held(lambda asked: stray + pack({"id": asked["id"], "data": b"", "same": "s"})) as box:

@@ -1,6 +1,8 @@
 """Parts of sandboxes that start no process: frames, kept output, control groups, what a box sees."""
 
 import ast
+import errno
+import os
 import re
 import sys
 from pathlib import Path
@@ -51,6 +53,14 @@ def test_what_is_no_frame_is_an_error_of_its_own_and_no_other(data: bytes) -> No
         return
 
 
+@pytest.mark.parametrize("body", [b"i--5;", b"i-;", b"di5;i6;e", b"b--1:x", b"l" * 50])
+def test_numbers_and_nestings_that_are_none_are_such_errors(body: bytes) -> None:
+    unpacker = Unpacker()
+    unpacker.feed(len(body).to_bytes(4, "big") + body)
+    with pytest.raises(WireError):
+        unpacker.next()
+
+
 def test_a_frame_is_bounded_on_both_sides() -> None:
     with pytest.raises(WireError, match="too many"):
         pack({"data": bytes(FRAME_LIMIT)})
@@ -68,7 +78,7 @@ def test_what_a_stream_wrote_is_kept_to_its_cap_and_a_gap_is_said(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], offset: int
 ) -> None:
     cap = 100_000
-    kept = Kept(str(tmp_path_factory.mktemp("kept") / "stream"), cap)
+    kept = Kept(str(tmp_path_factory.mktemp("kept") / "stream"), cap, no_room)
     for piece in pieces:
         kept.append(piece)
     whole = b"".join(pieces)
@@ -84,9 +94,42 @@ def test_what_a_stream_wrote_is_kept_to_its_cap_and_a_gap_is_said(
 
 
 def test_what_finds_no_room_is_lost_and_said(tmp_path: Path) -> None:
-    kept = Kept(str(tmp_path / "none" / "stream"), 100)
+    kept = Kept(str(tmp_path / "none" / "stream"), 100, no_room)
     kept.append(b"lost")
     assert (kept.head, kept.end, kept.read(0, 10)) == (4, 4, (4, b""))
+
+
+@pytest.mark.parametrize("room", [0, 1, 70_000])
+def test_what_finds_no_room_behind_what_is_kept_is_lost_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    kept = Kept(str(tmp_path / "stream"), 400_000, no_room)
+    if room:
+        kept.append(bytes(room))
+    monkeypatch.setattr("os.pwrite", no_space)
+    kept.append(b"lost")
+    assert (kept.head, kept.end, kept.read(0, 10)) == (room + 4, room + 4, (room + 4, b""))
+
+
+def test_room_is_made_where_some_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = [True]
+
+    def write(fd: int, data: memoryview, at: int) -> int:
+        return no_space() if full else real(fd, data, at)
+
+    real = os.pwrite
+    monkeypatch.setattr("os.pwrite", write)
+    kept = Kept(str(tmp_path / "stream"), 100, lambda: bool(full and full.pop()))
+    kept.append(b"kept")
+    assert kept.read(0, 10) == (0, b"kept")
+
+
+def no_room() -> bool:
+    return False
+
+
+def no_space(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize(

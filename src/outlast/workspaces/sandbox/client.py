@@ -174,7 +174,7 @@ class HeldBox:
                 return bytes(read)
             same = now
             read += data
-            if len(read) > READ_LIMIT:
+            if max(len(read), number({"size": 0, **answer}, "size", self._line.name)) > READ_LIMIT:
                 raise BoxError(box=self._line.name, reason=f"{path} is larger than {READ_LIMIT} bytes.")
 
 

@@ -55,7 +55,8 @@ class _Wire:
             while True:
                 unpacker.feed(await self._stream.receive())
                 while (message := unpacker.next()) is not None:
-                    slot = self._slots.get(cast("int", message.get("id", -1)))
+                    number = message.get("id")
+                    slot = self._slots.get(number) if isinstance(number, int) else None
                     if slot is not None:
                         slot.answer = message
                         slot.came.set()
@@ -191,6 +192,10 @@ class Line:
             except _Broken:
                 await anyio.sleep(0.05 * breaks)
                 continue
+            except BoxError as refused:
+                # It speaks another protocol, or a port of a way is taken in it: it cannot be held, by nobody.
+                await wire.close()
+                raise BoxGone(box=self.name, reason=f"it cannot be held as it is. {refused}") from refused
             except BaseException:
                 await wire.close()
                 raise

@@ -1,6 +1,6 @@
 """The files of a box, for whoever is outside."""
 
-# ruff: noqa: PTH103, PTH104, PTH106, PTH108, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH208
+# ruff: noqa: PTH102, PTH104, PTH106, PTH108, PTH112, PTH115, PTH118, PTH119, PTH120, PTH208
 # pathlib would double the start-up time.
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from outlast.workspaces.sandbox.inside.jobs import Refusal
 from outlast.workspaces.sandbox.inside.wire import PIECE
 
 _LISTED = 2_000
+_LISTED_BYTES = 512 * 1024
+"""Of names and what links lead to: texts of a frame take four times as much at most."""
+_LISTED_EACH = 64
 _KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
 
 
@@ -26,14 +29,15 @@ def read(path: str, offset: int) -> dict[str, object]:
         data = os.pread(fd, PIECE, offset)
     finally:
         os.close(fd)
-    return {"data": data, "same": f"{found.st_dev}-{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"}
+    same = f"{found.st_dev}-{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
+    return {"data": data, "same": same, "size": found.st_size}
 
 
 def write(path: str, data: bytes, offset: int, end: int, mode: int, token: str) -> dict[str, object]:
     """A piece of what a file is to be; with `end`, it is put in its place, whole."""
     path = os.path.realpath(path)
     directory = os.path.dirname(path)
-    os.makedirs(directory, exist_ok=True)
+    _make(directory)
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     aside = os.path.join(directory, f".{os.path.basename(path)[:100]}.{token}")
@@ -55,6 +59,17 @@ def write(path: str, data: bytes, offset: int, end: int, mode: int, token: str) 
     return {}
 
 
+def _make(directory: str) -> None:
+    """With those above it. `os.makedirs` calls itself for each, and a path may have more than Python lets it."""
+    missing: list[str] = []
+    while not os.path.isdir(directory):
+        missing.append(directory)
+        directory = os.path.dirname(directory)
+    for one in reversed(missing):
+        if not os.path.isdir(one):  # somebody may have been faster
+            os.mkdir(one)
+
+
 def _check_there(fd: int, path: str, offset: int) -> None:
     if os.fstat(fd).st_size < offset:
         raise Refusal("refused", f"what was written of {path} is gone")
@@ -72,14 +87,18 @@ def list_(path: str, after: str) -> dict[str, object]:
     """What is in a directory behind the name `after`, by name, so much as fits; `more` if that is not all."""
     names = sorted(name for name in os.listdir(path) if name > after)
     entries: list[object] = []
-    for name in names[:_LISTED]:
-        at = os.path.join(path, name)
+    size = 0
+    for count, name in enumerate(names):
+        if count == _LISTED or size > _LISTED_BYTES:
+            return {"entries": entries, "more": 1, "last": after}
+        at, after = os.path.join(path, name), name
         try:
-            entries.append([name, *_entry(at, os.lstat(at))])
+            entry = _entry(at, os.lstat(at))
         except FileNotFoundError:
             continue  # gone since
-    last = names[:_LISTED][-1:]
-    return {"entries": entries, "more": int(len(names) > _LISTED), "last": last[0] if last else after}
+        entries.append([name, *entry])
+        size += len(name) + len(str(entry[-1])) + _LISTED_EACH
+    return {"entries": entries, "more": 0, "last": after}
 
 
 def remove(path: str) -> dict[str, object]:
@@ -87,15 +106,22 @@ def remove(path: str) -> dict[str, object]:
     if not stat.S_ISDIR(os.lstat(path).st_mode):
         os.unlink(path)
         return {}
-    for directory, directories, files in os.walk(path, topdown=False):
-        for name in files:
-            os.unlink(os.path.join(directory, name))
-        for name in directories:
-            at = os.path.join(directory, name)
-            if os.path.islink(at):
+    moved = 0
+    while names := os.listdir(path):
+        for name in names:
+            at = os.path.join(path, name)
+            if not stat.S_ISDIR(os.lstat(at).st_mode):
                 os.unlink(at)
-            else:
-                os.rmdir(at)
+                continue
+            for below in os.listdir(at):
+                inner = os.path.join(at, below)
+                if stat.S_ISDIR(os.lstat(inner).st_mode):
+                    # Up, so that nothing is ever deep: neither a path nor what calls itself has an end to it here.
+                    moved += 1
+                    os.rename(inner, os.path.join(path, f".outlast-removed-{moved}"))
+                else:
+                    os.unlink(inner)
+            os.rmdir(at)
     os.rmdir(path)
     return {}
 

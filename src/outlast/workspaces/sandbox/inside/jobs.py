@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from outlast.workspaces.sandbox.inside import trees
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 TIMED_OUT = 124
 _AT_ONCE = 256 * 1024
 _KILL_AGAIN_S = 0.01
+_KEPT_JOBS = 200
+"""So many that have ended have their output kept, and its descriptors; then the oldest is dropped for a new one."""
 
 
 class Refusal(Exception):
@@ -55,7 +58,7 @@ class Job:
         self._loop = around.loop
         self._dead = around.dead
         self._on_end = around.end
-        self._kept = {name: Kept(f"{where}.{name}", cap) for name in ("stdout", "stderr")}
+        self._kept = {name: Kept(f"{where}.{name}", cap, around.make_room) for name in ("stdout", "stderr")}
         self._sources: dict[str, int] = {}
         self._stdin = -1
         self._unwritten = bytearray()
@@ -65,21 +68,19 @@ class Job:
         self._begin(plan)
 
     def _begin(self, plan: Plan) -> None:
-        out, out_w = os.pipe()
-        err, err_w = os.pipe()
-        failed, failed_w = os.pipe()
-        source, self._stdin = os.pipe() if plan.stdin else (os.open(os.devnull, os.O_RDONLY), -1)
-        given = (source, out_w, err_w, failed_w)
+        made: list[int] = []
         try:
-            self.keeper = trees.begin(plan.start, given[:3], failed_w)
+            _open_streams(made, stdin=plan.stdin)
+            out, out_w, err, err_w, failed, failed_w, source, self._stdin = made
+            self.keeper = trees.begin(plan.start, (source, out_w, err_w), failed_w)
         except OSError as full:
-            for fd in (out, err, failed, *([self._stdin] if plan.stdin else [])):
+            for fd in filter(_is_open, made):
                 os.close(fd)
-            raise Refusal("refused", f"no process can be started in it: {full.strerror}") from full
-        finally:
-            for fd in given:
-                os.close(fd)
-        self._pidfd = os.pidfd_open(self.keeper)
+            kind = "full" if full.errno in {errno.EMFILE, errno.ENFILE} else "refused"
+            raise Refusal(kind, f"no process can be started in it: {full.strerror}") from full
+        for fd in (source, out_w, err_w, failed_w):
+            os.close(fd)
+        self._pidfd = os.pidfd_open(self.keeper)  # there is room for it: others were closed just now
         self._loop.watch(self._pidfd, READ, lambda _events: self._keeper_gone())
         self._loop.watch(failed, READ, lambda _events: self._settle_begin(failed))
         for name, fd in (("stdout", out), ("stderr", err)):
@@ -141,10 +142,10 @@ class Job:
             self._killing = True
             self._kill_on()
 
-    def forget(self) -> None:
-        """Keep nothing of what it wrote."""
-        for kept in self._kept.values():
-            kept.close()
+    def forget(self) -> bool:
+        """Keep nothing of what it wrote. Whether there was anything."""
+        dropped = [kept.close() for kept in self._kept.values()]
+        return any(dropped)
 
     def _kill_on(self) -> None:
         if self.ended:
@@ -233,6 +234,17 @@ class Job:
         self.changed()
 
 
+def _open_streams(made: list[int], *, stdin: bool) -> None:
+    """Both ends of output, errors and what cannot be begun, where a job reads from, and what it is given by (or -1)."""
+    for _ in range(3):
+        made += os.pipe()
+    made += os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
+
+
+def _is_open(fd: int) -> bool:
+    return fd >= 0
+
+
 class Jobs:
     """All jobs of a box, by name."""
 
@@ -272,8 +284,25 @@ class Jobs:
         if plan.name not in self._jobs:
             self._count += 1
             where = os.path.join(self._directory, str(self._count))
-            self._jobs[plan.name] = Job(plan, self, where, cap)
+            self._jobs[plan.name] = self._begun(plan, where, cap)
         return self._jobs[plan.name]
+
+    def _begun(self, plan: Plan, where: str, cap: int) -> Job:
+        if sum(job.ended for job in self._jobs.values()) > _KEPT_JOBS:
+            self.make_room()
+        try:
+            return Job(plan, self, where, cap)
+        except Refusal as no:
+            if no.kind != "full" or not self.make_room():
+                raise
+            return self._begun(plan, where, cap)
+
+    def make_room(self) -> bool:
+        """Keep no longer what the job wrote that was begun first of those that have ended. False: nothing is kept.
+
+        What somebody may still wait for matters more; and whoever reads the other is told that it is gone.
+        """
+        return any(job.ended and job.forget() for job in self._jobs.values())
 
     def forget(self, job: Job) -> None:
         """Its output is gone. A job that was never begun leaves its name free."""

@@ -11,6 +11,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _SEGMENTS = 8
 _SMALLEST = 64 * 1024
 
@@ -18,8 +22,10 @@ _SMALLEST = 64 * 1024
 class Kept:
     """One stream, from byte `head` to byte `end`."""
 
-    def __init__(self, path: str, cap: int) -> None:
+    def __init__(self, path: str, cap: int, make_room: Callable[[], bool]) -> None:
+        """Of nothing yet; `make_room` drops something that matters less, and says whether there was any."""
         self._path = path
+        self._make_room = make_room
         self._cap = cap
         self._size = max(_SMALLEST, cap // _SEGMENTS)
         self._segments: list[tuple[int, int]] = []  # (offset of its first byte, descriptor)
@@ -31,7 +37,7 @@ class Kept:
         rest = memoryview(data)
         while rest:
             taken = self._write(rest)
-            if taken == 0 and not self._drop_oldest():
+            if taken == 0 and not self._make_room() and not self._shrink():
                 self.end += len(rest)
                 self.head = self.end
                 return
@@ -48,10 +54,12 @@ class Kept:
                 return offset, os.pread(fd, min(most, end - offset), offset - first)
         return offset, b""
 
-    def close(self) -> None:
-        """Keep nothing any more."""
+    def close(self) -> bool:
+        """Keep nothing of it. Whether there was anything."""
+        some = bool(self._segments)
         while self._drop_oldest():
             pass
+        return some
 
     def _write(self, data: memoryview) -> int:
         try:
@@ -69,6 +77,11 @@ class Kept:
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         os.unlink(self._path)
         self._segments.append((self.end, fd))
+
+    def _shrink(self) -> bool:
+        """Make room by what is kept here. False: what is left is empty, and would be dropped and made for ever."""
+        before = self.head
+        return self._drop_oldest() and self.head > before
 
     def _drop_oldest(self) -> bool:
         if not self._segments:

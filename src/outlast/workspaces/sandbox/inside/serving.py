@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT_S = 30.0
 _REMEMBERED = 256
+_TOLD = 4_000
 STREAMS = ("stdout", "stderr")
 
 
@@ -61,8 +62,8 @@ class Server:
             answer = {"error": f"{absent.filename}: {absent.strerror}", "kind": "absent"}
         except OSError as failed:
             answer = {"error": f"{failed.filename or ''}: {failed.strerror}", "kind": "refused"}
-        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-            answer = {"error": f"{asked.get('op')} was asked wrongly: {wrong!r}", "kind": "refused"}
+        except Exception as wrong:  # noqa: BLE001 - a question that goes wrong in any way must not end the box
+            answer = {"error": f"{asked.get('op')} was asked wrongly: {wrong!r}"[:_TOLD], "kind": "refused"}
         if answer is not None:
             stream.answer({"id": number, **answer})
 

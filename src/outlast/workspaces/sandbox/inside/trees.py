@@ -26,16 +26,25 @@ _SET_SUBREAPER = 36
 _IGNORED = 1  # SIG_IGN
 _DEFAULT = 0  # SIG_DFL
 _SIGNALS = [number for number in range(1, 32) if number not in {9, 17, 19}]
+_NOFILE = 7
 _UNKNOWN = 126
 _ABSENT = 127
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.signal.restype = ctypes.c_void_p
 _libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+_files: list[int] = []
+"""How many descriptors a job may have: soft and hard. Empty: as this process."""
 
 
 def become_supervisor() -> None:
-    """Adopt orphans, ignore what others send, and let nobody of the same user look into this process."""
+    """Adopt orphans, ignore what others send, and let nobody of the same user look into this process.
+
+    It may have as many descriptors as the machine allows: some for each job whose output is kept. Jobs have so many as
+    were allowed before.
+    """
+    _files[:] = _limits_of(_NOFILE)
+    _set_limits(_NOFILE, _files[1], _files[1])
     _prctl(_SET_SUBREAPER, 1)
     # Not dumpable: no tracing, no reading of memory, environment or descriptors by the jobs, which have the same uid.
     _prctl(_SET_DUMPABLE, 0)
@@ -123,6 +132,8 @@ def _become(start: Start, stdio: tuple[int, int, int], failed: int) -> None:
     os.chdir(start.cwd)
     # Nothing of the supervisor is held any more: others of this user may look.
     _close_all_but((0, 1, 2, failed))
+    if _files:
+        _set_limits(_NOFILE, *_files)  # not before: descriptors beyond it could not be listed
     _prctl(_SET_DUMPABLE, 1)
     # A machine without memory ends a job, not the supervisor.
     _write_quietly("/proc/self/oom_score_adj", b"500")
@@ -133,13 +144,21 @@ def _limit(limits: Mapping[str, int]) -> None:
     """Limits of the process, where the machine gives the box none of its own: `setrlimit`, affinity."""
     for resource, name in ((6, "processes"), (2, "memory_bytes")):  # RLIMIT_NPROC, RLIMIT_DATA
         if name in limits:
-            pair = (ctypes.c_ulong * 2)()
-            _check(_libc.getrlimit(resource, pair))
-            most = min(limits[name], pair[1])
-            _check(_libc.setrlimit(resource, (ctypes.c_ulong * 2)(most, most)))
+            most = min(limits[name], _limits_of(resource)[1])
+            _set_limits(resource, most, most)
     if "cpus" in limits:
         mine = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, mine[: max(1, limits["cpus"])])
+
+
+def _limits_of(resource: int) -> tuple[int, int]:
+    pair = (ctypes.c_ulong * 2)()
+    _check(_libc.getrlimit(resource, pair))
+    return pair[0], pair[1]
+
+
+def _set_limits(resource: int, soft: int, hard: int) -> None:
+    _check(_libc.setrlimit(resource, (ctypes.c_ulong * 2)(soft, hard)))
 
 
 def descendants(of: int) -> list[int]:

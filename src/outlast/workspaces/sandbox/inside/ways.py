@@ -130,7 +130,10 @@ class _Half:
             events |= READ
         if self.unwritten:
             events |= WRITE
-        self._loop.watch(self.sock.fileno(), events, self._ready)
+        if events:
+            self._loop.watch(self.sock.fileno(), events, self._ready)
+        else:  # an end that is told while nothing can be done about it would be told again and again
+            self._loop.forget(self.sock.fileno())
 
     def _ready(self, events: int) -> None:
         try:

@@ -140,6 +140,6 @@ def _get_many(data: bytes, at: int, depth: int, named: bool) -> tuple[object, in
 def _number(data: bytes, at: int, end: bytes) -> tuple[int, int]:
     stop = data.find(end, at, at + _DIGITS + 1)
     digits = data[at:stop] if stop >= 0 else b""
-    if not digits.lstrip(b"-").isdigit():
+    if not digits.removeprefix(b"-").isdigit():
         raise WireError("a number that is none")
     return int(digits), stop + 1
