@@ -12,6 +12,7 @@ from outlast.adapters.acp import Acp, ModelDoor
 from outlast.adapters.opencode.versions import installed
 from outlast.records.kinds import Policy
 from outlast.testing.adapter_contract import Subject
+from outlast.testing.adapter_contract.edit_cases import EDITS
 from outlast.testing.models import ToolUse
 from outlast.tool import Tool
 
@@ -90,6 +91,9 @@ COMPACTIONS: Final = (
 )
 """Cases of compactions."""
 _NO_COMPACTION: Final = "The agent that stands for those of the protocol compacts nothing."
+_UNKNOWN_EDITS: Final = (
+    "What the tools of any agent do to files is not known: each is `never`, but for those named."
+)
 _NO_HOOKS: Final = (
     "The protocol has no hooks: an agent asks for leave on the connection by which it is driven."
 )
@@ -103,6 +107,7 @@ OF_THE_PROTOCOL: Final[Mapping[str, str]] = {
     "a_hook_that_answers_nonsense_blocks_the_tool": _NO_HOOKS,
     "a_hook_that_breaks_off_blocks_the_tool": _NO_HOOKS,
     "a_hook_that_hangs_holds_the_tool_back_until_the_turn_is_cancelled": _NO_HOOKS,
+    **dict.fromkeys(EDITS, _UNKNOWN_EDITS),
 }
 """What no agent can hold that is driven by the protocol alone."""
 

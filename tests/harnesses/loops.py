@@ -12,12 +12,14 @@ import anyio
 import httpx2
 
 from outlast.adapters.foreign import this_call
+from outlast.testing.adapter_contract.edit_cases import EDITS
 from outlast.testing.adapter_contract.shop import Effects
 
 _NO_HOOK: Final = "It runs in the worker: there is no hook that could fail."
 _NO_PROCESS: Final = "It runs in the worker: there is no program of its own to kill or to upgrade."
 _NO_SILENCE: Final = "It runs in the worker: there is no program that could fall silent."
 _NO_COMPACTION: Final = "It compacts nothing of its own accord: what sums a history up is the agent's code."
+_NO_EDITS: Final = "Its tools are the agent's code, which says itself how to ask about them."
 LACKS: Final[Mapping[str, str]] = {
     "a_hook_that_fails_blocks_the_tool": _NO_HOOK,
     "a_hook_that_is_gone_blocks_the_tool": _NO_HOOK,
@@ -32,6 +34,7 @@ LACKS: Final[Mapping[str, str]] = {
     "a_compaction_killed_before_it_is_delivered_is_carried_on": _NO_COMPACTION,
     "a_turn_killed_right_after_its_compaction_is_carried_on": _NO_COMPACTION,
     "a_turn_killed_in_a_tool_after_its_compaction_is_carried_on": _NO_COMPACTION,
+    **dict.fromkeys(EDITS, _NO_EDITS),
 }
 
 

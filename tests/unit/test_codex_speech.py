@@ -276,7 +276,7 @@ def test_what_the_gateway_refuses_is_no_end() -> None:
         ("exec_command", {"cmd": "ls", "shell": "/tmp/odd"}, "never"),
         ("exec_command", {"arguments": "{"}, "never"),
         ("write_stdin", {"session_id": 1, "chars": "y\n"}, "never"),
-        ("apply_patch", {"input": "*** Begin Patch"}, "never"),
+        ("apply_patch", {"input": "*** Begin Patch"}, "verify"),
         ("view_image", {"path": "x.png"}, "safe"),
         ("nobody_knows", {}, "never"),
     ],

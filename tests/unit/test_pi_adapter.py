@@ -225,8 +225,8 @@ def test_what_pi_says_is_read() -> None:
     [
         ("read", {"path": "a"}, "safe"),
         ("grep", {}, "safe"),
-        ("edit", {}, "never"),
-        ("write", {}, "never"),
+        ("edit", {}, "verify"),
+        ("write", {}, "verify"),
         ("bash", {"command": "ls -la | head"}, "safe"),
         ("bash", {"command": "rm x"}, "never"),
         ("bash", {}, "never"),

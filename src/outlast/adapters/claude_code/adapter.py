@@ -12,6 +12,7 @@ from outlast.adapters.claude_code import launch
 from outlast.adapters.claude_code.adoption import adopt
 from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.driver import Driver
+from outlast.adapters.claude_code.edits import inquiry_of
 from outlast.adapters.claude_code.files import SessionFiles
 from outlast.adapters.claude_code.policies import application_tool, policy_of
 from outlast.adapters.claude_code.terminal import settings_of
@@ -77,7 +78,8 @@ class ClaudeCode:
                 return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
             # Another server's whose name begins like ours, or nobody's: if it runs at all, then in the harness.
         spawns = str(arguments.get("prompt", "")) if name in _SPAWNING else ""
-        return Resolved(name, "harness", policy_of(name, arguments, self.policies), spawns=spawns)
+        policy = policy_of(name, arguments, self.policies)
+        return Resolved(name, "harness", policy, spawns=spawns, inquiry=inquiry_of(name, arguments))
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; `transcript` is a file below `~/.claude/projects`."""

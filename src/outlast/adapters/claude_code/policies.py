@@ -24,11 +24,11 @@ BUILT_IN: Final[Mapping[str, Policy]] = {
     # A sub-agent starts anew; each of its calls is in the log and is decided for itself.
     "Agent": "safe",
     "Task": "safe",
-    # They change files, and nobody can yet ask the workspace whether they did.
-    "Edit": "never",
-    "MultiEdit": "never",
-    "NotebookEdit": "never",
-    "Write": "never",
+    # They change files, and the files are asked whether they did (`edits`).
+    "Edit": "verify",
+    "MultiEdit": "verify",
+    "NotebookEdit": "verify",
+    "Write": "verify",
 }
 """Tools by name; what is not here is `never`, but for Bash, whose command decides."""
 

@@ -11,6 +11,7 @@ from outlast.adapters.codex import launch
 from outlast.adapters.codex.adoption import adopt
 from outlast.adapters.codex.dialogue import CodexDialogue
 from outlast.adapters.codex.driver import Driver
+from outlast.adapters.codex.edits import inquiry_of
 from outlast.adapters.codex.files import SessionFiles
 from outlast.adapters.codex.places import thread_of
 from outlast.adapters.codex.policies import UNASKED, policy_of
@@ -72,7 +73,8 @@ class Codex:
         if tool is not None:
             return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         policy = policy_of(name, arguments, self.policies)
-        return Resolved(name, "harness", policy, unasked=name in UNASKED)
+        inquiry = inquiry_of(name, arguments)
+        return Resolved(name, "harness", policy, unasked=name in UNASKED, inquiry=inquiry)
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; `transcript` is a rollout below `~/.codex/sessions`."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from outlast.adapters.patches import heredoc_of
 from outlast.adapters.program import overridden
 from outlast.adapters.shell import judge
 from outlast.records.kinds import Policy
@@ -21,8 +22,8 @@ BUILT_IN: Final[Mapping[str, Policy]] = {
     "view_image": "safe",
     # They ask a person, who is not here.
     "request_user_input": "safe",
-    # They change files, and nobody can yet ask the workspace whether they did.
-    PATCH: "never",
+    # They change files, and the files are asked whether they did (`edits`).
+    PATCH: "verify",
     # What is typed into a program is typed.
     STDIN: "never",
 }
@@ -52,6 +53,8 @@ def policy_of(
 
 def _shell_policy(arguments: Mapping[str, Any]) -> Policy:
     command = arguments.get("cmd")
+    if isinstance(command, str) and heredoc_of(command) is not None:
+        return "verify"
     shell = arguments.get("shell")
     if not isinstance(command, str) or not (shell is None or shell in _SHELLS):
         return "never"

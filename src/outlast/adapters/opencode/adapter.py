@@ -13,6 +13,7 @@ from outlast.adapters.opencode.adoption import adopt
 from outlast.adapters.opencode.conversation import prepare
 from outlast.adapters.opencode.dialogue import OpenCodeDialogue
 from outlast.adapters.opencode.driver import Driver
+from outlast.adapters.opencode.edits import inquiry_of
 from outlast.adapters.opencode.policies import SERVER, application_tool, policy_of
 from outlast.adapters.opencode.table import table_of
 from outlast.adapters.opencode.terminal import at_terminal, config_of, settings_of
@@ -77,7 +78,8 @@ class OpenCode:
         if ours is not None and tool is not None:
             return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         spawns = str(arguments.get("prompt", "")) if name == "task" else ""
-        return Resolved(name, "harness", policy_of(name, arguments, self.policies), spawns=spawns)
+        policy = policy_of(name, arguments, self.policies)
+        return Resolved(name, "harness", policy, spawns=spawns, inquiry=inquiry_of(name, arguments))
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; `transcript` is a session's name, OpenCode's database, or an export."""

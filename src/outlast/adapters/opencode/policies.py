@@ -23,11 +23,11 @@ BUILT_IN: Final[Mapping[str, Policy]] = {
     "todowrite": "safe",
     # A sub-agent starts anew; each of its calls is in the log and is decided for itself.
     "task": "safe",
-    # They change files, and nobody can yet ask the workspace whether they did.
-    "apply_patch": "never",
-    "edit": "never",
-    "multiedit": "never",
-    "write": "never",
+    # They change files, and the files are asked whether they did (`edits`).
+    "apply_patch": "verify",
+    "edit": "verify",
+    "multiedit": "verify",
+    "write": "verify",
 }
 """Tools by name; what is not here is `never`, but for bash, whose command decides."""
 

@@ -13,6 +13,7 @@ from outlast.adapters.pi import launch
 from outlast.adapters.pi.adoption import Asks, adopt
 from outlast.adapters.pi.dialogue import PiDialogue, Welcome
 from outlast.adapters.pi.driver import Driver
+from outlast.adapters.pi.edits import inquiry_of
 from outlast.adapters.pi.files import SessionFile
 from outlast.adapters.pi.policies import policy_of
 from outlast.adapters.pi.terminal import as_chosen, at_terminal, settings_of
@@ -82,7 +83,8 @@ class Pi:
         tool = tools.get(name)
         if tool is not None:
             return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
-        return Resolved(name, "harness", policy_of(name, arguments, self.policies))
+        policy = policy_of(name, arguments, self.policies)
+        return Resolved(name, "harness", policy, inquiry=inquiry_of(name, arguments))
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; nothing in the file depends on `home`."""

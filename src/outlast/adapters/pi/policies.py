@@ -13,9 +13,9 @@ BUILT_IN: Final[Mapping[str, Policy]] = {
     "grep": "safe",
     "ls": "safe",
     "read": "safe",
-    # They change files, and nobody can yet ask the workspace whether they did.
-    "edit": "never",
-    "write": "never",
+    # They change files, and the files are asked whether they did (`edits`).
+    "edit": "verify",
+    "write": "verify",
 }
 """Tools by name; what is not here is `never`, but for `bash`, whose command decides."""
 

@@ -11,7 +11,14 @@ Workers are processes, and what kills them is SIGKILL. A case that a subject say
 
 from typing import Final
 
-from outlast.testing.adapter_contract import fork_cases, gate_cases, inner_cases, kill_cases, turn_cases
+from outlast.testing.adapter_contract import (
+    edit_cases,
+    fork_cases,
+    gate_cases,
+    inner_cases,
+    kill_cases,
+    turn_cases,
+)
 from outlast.testing.adapter_contract.case import (
     Case,
     CaseResult,
@@ -26,6 +33,7 @@ CASES: Final[tuple[Case, ...]] = (
     *turn_cases.CASES,
     *fork_cases.CASES,
     *kill_cases.CASES,
+    *edit_cases.CASES,
     *inner_cases.CASES,
     *gate_cases.CASES,
 )

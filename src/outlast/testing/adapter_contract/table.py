@@ -32,6 +32,7 @@ PROMISES: Final[Mapping[str, tuple[str, ...]]] = {
         "a_worker_killed_between_",
         "a_shell_command_killed_",
     ),
+    "An edit of its own that a kill cut off is found out": ("an_edit_",),
     "`kill -9` again, during the recovery": ("a_worker_killed_again_",),
     "`kill -9` of the harness alone": ("a_harness_killed_alone_",),
     "A harness that falls silent is started again": ("a_harness_that_falls_silent_",),

@@ -1,0 +1,165 @@
+"""What the adapters say that edits come to, beside what the real programs make of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlast.ids import content_hash
+from outlast.records import CallStarted
+from outlast.testing.adapter_contract import Subject, staged
+from outlast.testing.adapter_contract.stage import prompt, says
+from outlast.testing.models import Step, ToolUse
+from tests.harnesses import claude_code, codex, opencode, pi
+
+OLD = "one\ntwo\nthree\nfour\nfive\n"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One edit of one file."""
+
+    use: ToolUse
+    path: str
+    before: str | None = OLD
+    told: bool = True
+    """What it comes to is worked out."""
+
+
+def _claude(path: str, *, before: str | None = OLD, told: bool = True, **edit: Any) -> Tried:
+    name = "Write" if "content" in edit else "Edit"
+    return Tried(ToolUse(name=name, input={"file_path": f"{{shop}}/{path}", **edit}), path, before, told)
+
+
+def _patch(path: str, *lines: str, before: str | None = OLD, told: bool = True, cd: str = "") -> Tried:
+    patch = "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+    use = ToolUse(name="exec_command", input={"cmd": f"{cd}apply_patch <<'EOF'\n{patch}\nEOF"})
+    return Tried(use, path, before, told)
+
+
+def _opencode(path: str, *, before: str | None = OLD, told: bool = True, **edit: Any) -> Tried:
+    name = "write" if "content" in edit else "edit"
+    return Tried(ToolUse(name=name, input={"filePath": f"{{shop}}/{path}", **edit}), path, before, told)
+
+
+def _pi(path: str, *pairs: tuple[str, str], content: str | None = None, **more: Any) -> Tried:
+    if content is not None:
+        return Tried(ToolUse(name="write", input={"path": path, "content": content}), path, **more)
+    edits = [{"oldText": old, "newText": new} for old, new in pairs]
+    return Tried(ToolUse(name="edit", input={"path": path, "edits": edits}), path, **more)
+
+
+CLAUDE = [
+    _claude("new.txt", before=None, content="made\n"),
+    _claude("deep/new.txt", before=None, content="made"),
+    _claude("anew.txt", content="other\n"),
+    _claude("crlf-anew.txt", before="a\r\nb\r\n", content="c\nd\n"),
+    _claude("once.txt", old_string="two\nthree", new_string="2\n3"),
+    _claude("out.txt", old_string="two", new_string=""),
+    _claude("every.txt", before="a b a b a", old_string="a", new_string="$&", replace_all=True),
+    _claude("dollar.txt", old_string="two", new_string="$1 $& $$"),
+    _claude("blanks.md", old_string="two", new_string="2  "),
+    _claude("blanks.txt", old_string="two", new_string="2  "),  # its hook is told what it will put in
+    _claude("crlf.txt", before="a\r\nb\r\n", old_string="a", new_string="c", told=False),
+    _claude("quotes.txt", before="say “it”\n", old_string='"it"', new_string='"that"', told=False),
+    _claude("made.txt", before=None, old_string="", new_string="made by an edit\n"),
+    _claude("whole.txt", before="x", old_string="x", new_string=""),
+]
+CODEX = [
+    _patch("new.txt", "*** Add File: new.txt", "+made", "+", "+twice", before=None),
+    _patch("deep/new.txt", "*** Add File: deep/new.txt", "+made", before=None),
+    _patch("over.txt", "*** Add File: over.txt", "+made"),
+    _patch("once.txt", "*** Update File: once.txt", "@@", " one", "-two", "+2", " three"),
+    _patch("twice.txt", "*** Update File: twice.txt", "@@", "-one", "+1", "@@ three", "-four", "+4", "+4.5"),
+    _patch("end.txt", "*** Update File: end.txt", "@@", " four", "-five", "+5", "*** End of File"),
+    _patch("unended.txt", "*** Update File: unended.txt", "@@", "-b", "+c", before="a\nb"),
+    _patch("moved.txt", "*** Update File: moved.txt", "*** Move to: to.txt", "@@", "-two", "+2"),
+    _patch("gone.txt", "*** Delete File: gone.txt"),
+    _patch(
+        "blanks.txt", "*** Update File: blanks.txt", "@@", "-two", "+2", before="one\ntwo  \n", told=False
+    ),
+    _patch("crlf.txt", "*** Update File: crlf.txt", "@@", "-a", "+c", before="a\r\nb\r\n", told=False),
+    _patch("sub/in.txt", "*** Update File: in.txt", "@@", "-two", "+2", cd="cd sub && "),
+]
+OPENCODE = [
+    _opencode("new.txt", before=None, content="made\n"),
+    _opencode("anew.txt", content="other\r\nand\n"),
+    _opencode("once.txt", oldString="two\nthree", newString="2\n$&"),
+    _opencode("every.txt", before="a b a b a", oldString="a", newString="c", replaceAll=True),
+    _opencode("dollar.txt", before="a b a", oldString="a", newString="$&$&", replaceAll=True, told=False),
+    _opencode("out.txt", oldString="two", newString=""),
+    _opencode("made.txt", before=None, oldString="", newString="made by an edit\n"),
+    _opencode("crlf.txt", before="a\r\nb\r\n", oldString="a", newString="c", told=False),
+    _opencode("blanks.txt", before="  a\n  b\n", oldString="a\nb", newString="c", told=False),
+]
+PI = [
+    _pi("new.txt", content="made\n", before=None),
+    _pi("anew.txt", content="other\r\n"),
+    _pi("once.txt", ("two\nthree", "2\n$&")),
+    _pi("several.txt", ("four", "4"), ("one", "two"), ("two", "2")),
+    _pi("out.txt", ("two", "")),
+    _pi("crlf.txt", ("a", "c"), before="a\r\nb\r\n", told=False),
+    _pi("quotes.txt", ('"it"', '"that"'), before="say “it”\n", told=False),
+]
+SUBJECTS: Mapping[str, tuple[Subject, Sequence[Tried]]] = {
+    "claude-code": (claude_code.SUBJECT, CLAUDE),
+    "codex": (codex.SUBJECT, CODEX),
+    "opencode": (opencode.SUBJECT, OPENCODE),
+    "pi": (pi.SUBJECT, PI),
+}
+
+
+def harness(name: str) -> object:
+    return pytest.param(name, marks=pytest.mark.harness(harness=name))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.full
+@pytest.mark.parametrize("name", [harness(name) for name in SUBJECTS])
+async def test_the_real_program_makes_of_files_what_was_worked_out(name: str, tmp_path: Path) -> None:
+    subject, edits = SUBJECTS[name]
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    for one in edits:
+        if one.before is not None:
+            (shop / one.path).parent.mkdir(exist_ok=True)
+            (shop / one.path).write_bytes(one.before.encode())
+    uses = [_placed(one.use, shop) for one in edits]
+    reads = [
+        ToolUse(name="Read", input={"file_path": str(shop / one.path)})
+        for one in edits
+        if name == "claude-code" and one.before is not None
+    ]
+    first = [Step(text="I look.", tools=tuple(reads))] if reads else []
+    steps = [*first, *(Step(text=f"Edit {at}.", tools=(use,)) for at, use in enumerate(uses)), *says("Done.")]
+    async with staged(subject, tmp_path, {"go": steps}) as stage:
+        outcome = await stage.finish(await stage.send(prompt("go")))
+        assert str(outcome) == "Done.", outcome
+        noted = [one.witness.value() for one in await stage.of_kind(CallStarted)]
+        told = stage.last_body().decode()
+    witnesses = [one for one in noted if one is not None]
+    faults: list[str] = []
+    for one, witness in zip(edits, witnesses, strict=True):
+        for file in witness["files"]:
+            path = shop / file["path"]
+            now = content_hash(path.read_bytes()).hex() if path.exists() else ""
+            if one.told and file.get("after") != now:
+                faults.append(
+                    f"{one.path}: {path.read_bytes() if path.exists() else None!r} was not expected"
+                )
+            if not one.told and "after" in file:
+                faults.append(f"{one.path}: nothing should be said of it, which is {path.read_bytes()!r}")
+        said = witness["says"].splitlines()[-1]
+        if one.told and said not in told:
+            faults.append(f"{one.path}: it is not said {said!r}")
+    assert not faults, "\n".join(faults)
+
+
+def _placed(use: ToolUse, shop: Path) -> ToolUse:
+    given = {
+        key: value.replace("{shop}", str(shop)) if isinstance(value, str) else value
+        for key, value in use.input.items()
+    }
+    return ToolUse(name=use.name, input=given)
