@@ -199,3 +199,27 @@ async def test_what_is_no_file_is_refused_and_the_shell_goes_on(tmp_path: Path) 
             await site.files.read("pipe")
         assert [entry.path for entry in await site.files.list("")] == ["file"]
         assert (await site.run(Command("cat file", "two"))).stderr == ""
+
+
+async def test_links_that_no_tree_can_have_are_removed_and_told(tmp_path: Path) -> None:
+    """The interpreter lets one lead to nothing; whatever is in the workspace must be written down with the call."""
+    log = Log()
+    async with opened(tmp_path, virtual(), log) as site:
+        ran = await site.run(Command("ln -s '' empty; ln -s file good; mkdir d; ln -s '' d/other", "job"))
+        assert ran.status == 1
+        assert "virtual: removed what no link can be, for where it leads: d/other, empty." in ran.stderr
+        await log.commit(site)
+        ran = await site.run(Command("find . | sort; ln -sf '' good", "job.2"))
+        assert ran.stdout == ".\n./d\n./good\n"
+        await log.commit(site)
+    async with opened(tmp_path, virtual(), log) as site:
+        assert (await site.run(Command("find . | sort", "job.3"))).stdout == ".\n./d\n"
+
+
+async def test_what_devices_give_is_as_much_as_is_told(tmp_path: Path) -> None:
+    async with opened(tmp_path, virtual()) as site:
+        texts = ("head -c 2M /dev/zero", "cat /dev/urandom", "dd if=/dev/urandom bs=1M count=2 2> errors")
+        counts = [
+            (await site.run(Command(f"{text} | wc -c", f"job.{at}"))).stdout for at, text in enumerate(texts)
+        ]
+    assert [int(count) for count in counts] == [1024**2, 8192, 2 * 1024**2]

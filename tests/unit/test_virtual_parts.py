@@ -7,7 +7,7 @@ import pytest
 from outlast.errors import BadInput
 from outlast.workspaces.virtual import virtual
 from outlast.workspaces.virtual.description import FILES_BYTES
-from outlast.workspaces.virtual.notes import CUT, ENDLESS, LOST, notes
+from outlast.workspaces.virtual.notes import CUT, ENDLESS, LOST, RANDOM, notes
 from outlast.workspaces.virtual.output import Output, Stream
 
 
@@ -57,6 +57,10 @@ def test_a_note_stands_on_a_line_of_its_own() -> None:
         ),
         ("head -c 5M /dev/zero", "", [ENDLESS]),
         ("head -c 16 /dev/urandom", "", []),
+        ("tr -dc a-z </dev/urandom | head -c 999", "", []),
+        ("tr -dc a-z </dev/urandom | head -c 5000", "", [RANDOM]),
+        ("head -c 10k /dev/random; cat /dev/zero", "", [RANDOM]),
+        ("dd if=/dev/urandom bs=1M count=2; dd if=/dev/zero bs=1M", "", [ENDLESS, RANDOM]),
     ],
 )
 def test_what_is_not_whole_is_told_and_is_no_success(text: str, said: str, told: list[str]) -> None:

@@ -73,6 +73,10 @@ class Interpreter:
             return
         if isinstance(ask, Run | Write | Remove):
             changed, done.gone = self.tree.changes()
+            if self.tree.dropped:
+                names = ", ".join(sorted(self.tree.dropped)[:NAMED])
+                done.notes = [*done.notes, f"removed what no link can be, for where it leads: {names}."]
+                done.status = done.status or 1
             for piece in changed:
                 yield self.tree.filled(piece)
         yield done

@@ -9,8 +9,10 @@ _LIMITED: Final = re.compile(
     r"output (?:may be )?truncated|exceeds limit|limit \([\d,]+[^)]*\) (?:reached|exceeded)"
 )
 _RANGE: Final = re.compile(r"\{(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(-?\d{1,18}))?\}")
-_ENDLESS: Final = re.compile(r"/dev/(?:zero|u?random)\b")
+_ENDLESS: Final = re.compile(r"/dev/(?:zero|(u?random))\b")
 _MUCH: Final = re.compile(r"\d[MG]|\d{7}")
+_MORE: Final = re.compile(r"\d[kKMG]|\d{4}")
+"""A number that needs more than 8192 random bytes, if not all that are read are used."""
 
 CUT: Final = (
     "a command reached a limit of this shell (see above), and what came out of it is not whole: do not rely on what "
@@ -19,7 +21,8 @@ CUT: Final = (
 LOST: Final = (
     "more was written than this shell passes on (10 MB). Write long output to a file and read parts of it."
 )
-ENDLESS: Final = "/dev/zero, /dev/random and /dev/urandom end after 1 MB here."
+ENDLESS: Final = "/dev/zero ends after 1 MB here."
+RANDOM: Final = "/dev/random and /dev/urandom end after 8192 bytes here, but for dd."
 
 
 def notes(text: str, said: str, *, lost: bool) -> tuple[list[str], bool]:
@@ -41,8 +44,11 @@ def notes(text: str, said: str, *, lost: bool) -> tuple[list[str], bool]:
         found.append(
             f"a range in braces of more than {RANGE_LIMIT:,} elements is left as it stands here: use `seq` or a loop."
         )
-    if _ENDLESS.search(text) is not None and _MUCH.search(text) is not None:
+    sources = {match[1] is None for match in _ENDLESS.finditer(text)}
+    if True in sources and _MUCH.search(text) is not None:
         found.append(ENDLESS)
+    if False in sources and _MORE.search(text) is not None:
+        found.append(RANDOM)
     return found, cut
 
 

@@ -9,7 +9,7 @@ from typing import Final, cast
 from bashkit import Bash, FileSystem
 
 from outlast.workspaces.virtual.seeing import KINDS, Look, Sight
-from outlast.workspaces.virtual.wire import ROOT, Failed, Piece
+from outlast.workspaces.virtual.wire import ROOT, TARGET_LIMIT, Failed, Piece
 
 LINKS_LIMIT: Final = 40
 """Links that a path may lead through, as in Linux."""
@@ -38,6 +38,8 @@ class Tree:
         self._exact: dict[str, tuple[float, int]] = {}
         """Of what was loaded: the time of change as the interpreter says it, and as it is."""
         self._loaded: dict[str, Piece] = {}
+        self.dropped: list[str] = []
+        """Links that `changes` has removed, since no tree can have them."""
 
     def load(self, pieces: Iterable[Piece]) -> None:
         """Put pieces into the tree."""
@@ -73,10 +75,19 @@ class Tree:
     def changes(self) -> tuple[list[Piece], list[str]]:
         """What is not as the site was last told, without contents; and what is gone. The site is told with that."""
         before, found = self._told, self.sight.look()
+        self.dropped = [
+            path for path, look in found.items() if look.kind == "link" and not self._can_lead(path)
+        ]
+        for path in self.dropped:
+            self._files.remove(f"{ROOT}/{path}")
+            del found[path]
         gone = [path for path in before if path not in found]
         changed = [self.piece(path, look) for path, look in found.items() if before.get(path) != look]
         self._told = found
         return changed, gone
+
+    def _can_lead(self, path: str) -> bool:
+        return 0 < len(self.sight.target(path).encode()) <= TARGET_LIMIT
 
     def filled(self, piece: Piece) -> Piece:
         """With its content."""

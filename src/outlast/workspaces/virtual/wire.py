@@ -12,6 +12,8 @@ ROOT: Final = "/workspace"
 """Where the tree of the site stands in the shell."""
 FILE_LIMIT: Final = 10_000_000
 """Bytes of one file."""
+TARGET_LIMIT: Final = 4095
+"""Bytes of what a link leads to, one at least, as everywhere else; the interpreter would let one lead to nothing."""
 
 
 class Piece(msgspec.Struct, tag="piece", omit_defaults=True, gc=False):
