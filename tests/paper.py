@@ -176,15 +176,21 @@ class PaperSite:
         del self.texts[path]
 
 
-def on_paper(world: World, kind: Paper | None, data: Path) -> Callable[[SessionState, Agent, Note], Any]:
-    """The surroundings of attempts whose workspaces are of this kind."""
+def on_paper(
+    world: World, kind: Paper | None, data: Path, *, beside: bool = False
+) -> Callable[[SessionState, Agent, Note], Any]:
+    """The surroundings of attempts whose workspaces are of this kind.
+
+    Args:
+        beside: they work in an empty directory beside the files (`outlast.offering`).
+    """
     kinds: dict[str, Kind] = {} if kind is None else {"paper": kind}
     ground = Ground(data, cast("Gateway", None), cast("Processes", None), 60.0, kinds)
 
     @asynccontextmanager
     async def open_(state: SessionState, agent: Agent, note: Note) -> AsyncGenerator[Surroundings]:
         async with ground.open(world, state, agent, note) as around:
-            assert around.places == Places(Path("/paper"), around.places.home)
+            assert around.places == Places(Path("/paper"), around.places.home) or beside
             yield around
 
     return open_

@@ -9,6 +9,7 @@ from outlast.clock import Clock
 from outlast.codec import Packer, encode_records, record_refs
 from outlast.documents import versions_of
 from outlast.ids import new_id
+from outlast.offering import check_place
 from outlast.records import FORMAT, AnyRecord, Mirrored, SessionOpened
 from outlast.workspace import Workspace
 from outlast.world.commit import Commit, Header, make_commit
@@ -27,6 +28,8 @@ def opening_of(
 ) -> SessionOpened:
     """What opens `session`: of an agent that is given its adapter and settings are written down."""
     if isinstance(agent, Agent):
+        if (place := workspace or agent.workspace) is not None:
+            check_place(agent.name, agent.adapter, place)
         name, adapter, own = agent.name, agent.adapter.name, dict(agent.adapter.settings())
         workspace = workspace or agent.workspace
         versions = versions_of(agent.documents)

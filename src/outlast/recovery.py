@@ -86,6 +86,9 @@ class Abilities:
     waits: bool = False
     """It can be stopped while one of its tool calls waits, and told the result when it is started again: it is offered
     `outlast.offers`."""
+    program: bool = False
+    """It starts a program of the machine in the workspace, which must hold some, unless it can do without tools of its
+    own (`outlast.offering`)."""
 
 
 @dataclass(frozen=True, slots=True)

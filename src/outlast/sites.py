@@ -21,7 +21,7 @@ from outlast.drive import OpenStore, Packs, PackStore
 from outlast.engine.attempt import Surroundings
 from outlast.engine.batch import patiently
 from outlast.engine.load import load_state
-from outlast.engine.places import is_ours, make_places, places_of
+from outlast.engine.places import empty_of, is_ours, make_empty, make_places, places_of
 from outlast.errors import (
     AttemptLost,
     BlobUnknown,
@@ -32,6 +32,7 @@ from outlast.errors import (
     WorkspaceError,
 )
 from outlast.fold import SessionState, records_of
+from outlast.offering import Offers
 from outlast.plugins import brought
 from outlast.records import FilesKept, Forked, SessionOpened
 from outlast.workspace import Kind, Note, OpenKind, Stay
@@ -259,6 +260,11 @@ class Ground:
             make_places(places, workspace=False)
             stay = await self._stay(world, state, places, note)
             site = await held.enter_async_context(kind.open(_reference(state), stay))
+            if not site.hosts_programs and isinstance(agent.adapter, Offers):
+                # Its program has none of its own tools: it runs beside the files, and reaches them through the worker.
+                at = empty_of(places)
+                yield Surroundings(self.gateway, self.processes, at, make_empty, self.silence_s, site)
+                return
             at = Places(Path(site.cwd), places.home)
             yield Surroundings(self.gateway, site.processes, at, make, self.silence_s, site)
 

@@ -147,6 +147,8 @@ class Tool:
     """What makes a call good of which nobody knows whether it took effect."""
     within: bool = False
     """It changes nothing but the workspace: where that is rebuilt from the log, an open call is just run again."""
+    stands_in: bool = False
+    """It stands in the place of a tool of the harness's own, and the model calls it as that (`outlast.offering`)."""
 
     async def call(self, io: ToolIO, arguments: Mapping[str, Any]) -> object:
         """Run it. Raises whatever the function raises, `ToolFailed` for arguments that do not fit."""

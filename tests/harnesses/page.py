@@ -7,6 +7,7 @@ from typing import cast
 
 from outlast.adapter import Adapter
 from outlast.adapters.acp import Acp
+from outlast.offering import Offers
 from outlast.testing.adapter_contract import CASES, Subject
 from outlast.testing.adapter_contract.table import Column, table
 from tests.harnesses.subjects import SUBJECTS
@@ -40,7 +41,9 @@ def page() -> str:
 
 
 def _column(subject: Subject) -> Column:
-    return Column(subject, NAMES.get(subject.name, subject.name), _adapter(subject).abilities)
+    adapter = _adapter(subject)
+    name = NAMES.get(subject.name, subject.name)
+    return Column(subject, name, adapter.abilities, isinstance(adapter, Offers))
 
 
 def _adapter(subject: Subject) -> Adapter:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from outlast.adapter import Agent
+from outlast.adapters.claude_code import ClaudeCode
 from outlast.adapters.pi import Pi
 from outlast.adapters.python import IO, Loop
 from outlast.cli.workspaces import differs, place, workspace_of
@@ -22,6 +23,7 @@ async def nothing(io: IO, prompt: str) -> object:
 LOOP = Agent("tidy", Loop(nothing))
 OWN = Agent("tidy", Loop(nothing), workspace=virtual())
 PROGRAM = Agent("pi", Pi())
+NEEDY = Agent("claude-code", ClaudeCode())
 
 
 def opened(workspace: Workspace) -> SessionOpened:
@@ -32,6 +34,7 @@ def test_what_is_said_comes_before_the_agents_own_and_that_before_here(tmp_path:
     assert workspace_of(OWN, None, None, (), "m").kind == "virtual"
     assert workspace_of(OWN, None, tmp_path, (), "m").cwd == str(tmp_path)
     assert workspace_of(OWN, str(tmp_path), None, (), "m").placement == "host:m"
+    assert workspace_of(PROGRAM, "virtual", None, (), "m").kind == "virtual"
     assert workspace_of(LOOP, None, None, (), "m").cwd == str(Path.cwd())
     made = workspace_of(PROGRAM, "sandbox", None, ("packages.example.com", "*.internal:8443"), "m")
     assert (made.kind, made.isolated) == ("sandbox", True)
@@ -42,8 +45,8 @@ def test_what_is_said_comes_before_the_agents_own_and_that_before_here(tmp_path:
 
 
 def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="--workspace sandbox, where it is isolated"):
-        workspace_of(PROGRAM, "virtual", None, (), "m")
+    with pytest.raises(BadInput, match=r"Give it sandbox\(\), where it is isolated"):
+        workspace_of(NEEDY, "virtual", None, (), "m")
     with pytest.raises(BadInput, match="add --workspace sandbox"):
         workspace_of(LOOP, "virtual", None, ("packages.example.com",), "m")
     with pytest.raises(BadInput, match="give one of them"):

@@ -73,7 +73,7 @@ class AtTerminal(ABC):
     def abilities(self) -> Abilities:
         can = self.plain.abilities
         # A wait would stop the program, which is its user's to stop.
-        return Abilities(can.can_rerun)
+        return Abilities(can.can_rerun, program=can.program)
 
     def versions(self) -> Mapping[str, str]:
         return self.plain.versions()

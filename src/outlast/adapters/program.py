@@ -8,6 +8,7 @@ from typing import Final
 
 from outlast.adapter import Attempt
 from outlast.fold import CallState, TurnState
+from outlast.offering import stand_ins
 from outlast.records.kinds import Policy
 
 REFUSED: Final = "outlast lets nothing through"
@@ -53,6 +54,15 @@ def sees_files(attempt: Attempt) -> bool:
     """Whether the files that the session works on lie on this machine under the path that the program has for them."""
     opened = attempt.state.opened
     return opened is None or opened.workspace.get("kind", "local") == "local"
+
+
+def shown_cwd(attempt: Attempt) -> str:
+    """The directory that the model is told it works in, where its program works in an empty one beside the files.
+
+    Empty where the program works where it says, with its own tools.
+    """
+    opened = attempt.state.opened
+    return opened.cwd if opened is not None and stand_ins(attempt.tools) else ""
 
 
 def tools_home(attempt: Attempt) -> Path | None:

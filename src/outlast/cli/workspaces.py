@@ -4,18 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from outlast.adapter import Agent
-from outlast.adapters.python import Loop
 from outlast.errors import BadInput
+from outlast.offering import check_place
 from outlast.records import SessionOpened
 from outlast.workspace import Workspace
 from outlast.workspaces.local import local
 from outlast.workspaces.sandbox import sandbox
 from outlast.workspaces.virtual import virtual
-
-NO_PROGRAMS = (
-    "{agent} is a program, and a virtual workspace holds none. Say --workspace sandbox, where it is isolated, or name "
-    "a directory."
-)
 
 
 def workspace_of(
@@ -36,9 +31,9 @@ def workspace_of(
         raise BadInput(detail="--allow says what a sandbox may reach: add --workspace sandbox.")
     match said:
         case "virtual":
-            if not isinstance(agent.adapter, Loop):
-                raise BadInput(detail=NO_PROGRAMS.format(agent=agent.name))
-            return virtual()
+            found = virtual()
+            check_place(agent.name, agent.adapter, found)
+            return found
         case "sandbox":
             return sandbox(allow=allow)
         case None if cwd is None and agent.workspace is not None:

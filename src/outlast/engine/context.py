@@ -1,7 +1,7 @@
 """What the parts of one attempt share."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -22,6 +22,7 @@ from outlast.fold import TurnState
 from outlast.gate import Gate
 from outlast.ids import digest
 from outlast.inquiry import Scene
+from outlast.offering import Offers, with_stand_ins
 from outlast.records import AnyRecord, CallIntent, Payload, TurnParked
 from outlast.records.kinds import ParkedFor
 from outlast.rules import Rule
@@ -40,6 +41,8 @@ class Context:
     """The harness has asked for something in this attempt."""
     closed = False
     """The attempt is over: whoever still holds a part of it must not write any more."""
+    keeps: Collection[str] | None = None
+    """The only tools of the harness's own that may run, where the worker's stand in their place."""
     failure: OutlastError | None = None
     """What the attempt ends for, where it failed beneath its adapter."""
     scene: Scene | None = None
@@ -122,6 +125,11 @@ class Context:
         self.files.fail = self.fail
         self.files.outlasts = lambda: self.writer.lost is not None or self.stopping == HANDED_OVER
         if self.files.forgets:
+            if isinstance(self.adapter, Offers):
+                self.keeps = frozenset(self.adapter.keeps)
+                opened = self.writer.state.opened
+                offered = self.adapter.offered({} if opened is None else opened.settings)
+                self.tools = with_stand_ins(self.tools, offered)
             self.tools = {name: replayed(tool) for name, tool in self.tools.items()}
         if not resumed or not (self.turn.calls or self.files.kept):
             await self.files.begin()

@@ -2,6 +2,7 @@
 
 Invariants:
 
+* Where the worker's tools stand in the place of the harness's, none of these begins but those that it keeps.
 * No tool call begins that a rule denies, or that a rule wants asked about and nobody has allowed: in any attempt, also
   when it is run again.
 * Until it is allowed the call has not begun, and the log says so: its intent is *granted*, and not started.
@@ -23,6 +24,9 @@ from outlast.fold import CallState
 from outlast.rules import Rule, judge
 
 DENIED = "This call is not allowed{why}. It did not run."
+NOT_HERE = (
+    "There is no tool {name!r} here: files and commands are those of the workspace. This call did not run."
+)
 
 
 class Permits:
@@ -55,6 +59,9 @@ class Permits:
         Raises:
             TurnStopped: a person is asked; the turn is parked.
         """
+        intent, keeps = state.intent, self._context.keeps
+        if keeps is not None and intent.runs_in == "harness" and intent.name not in keeps:
+            return ToolResult("error", NOT_HERE.format(name=intent.name))
         if not self._context.rules:
             return None
         rule = await self._rule(state, seen)

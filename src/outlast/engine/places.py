@@ -11,6 +11,7 @@ Logs older than that name have their directories under the session's id alone.
 
 import re
 from pathlib import Path
+from shutil import rmtree
 from typing import Final
 
 from outlast.adapter import Places
@@ -21,6 +22,8 @@ from outlast.records import SessionOpened
 
 HOMES: Final = "homes"
 WORKSPACES: Final = "workspaces"
+EMPTY: Final = ".outlast-empty"
+"""Name below a session's home, which may be the user's own, of the directory of a program that has no files."""
 
 
 def places_of(data: Path, state: SessionState) -> Places:
@@ -58,6 +61,18 @@ def make_places(places: Places, *, workspace: bool) -> None:
     if workspace:
         places.cwd.mkdir(parents=True, exist_ok=True)
     make_private(places.home)
+
+
+def empty_of(places: Places) -> Places:
+    """Where a program works that reaches no file of this machine (`outlast.offering`)."""
+    return Places(places.home / EMPTY, places.home)
+
+
+def make_empty(places: Places) -> None:
+    """Make the directories of such an attempt: nothing is in the one in which it works."""
+    make_private(places.home)
+    rmtree(places.cwd, ignore_errors=True)
+    make_private(places.cwd)
 
 
 def _home(data: Path, session: str, opened: SessionOpened) -> Path:

@@ -82,7 +82,8 @@ class ToolServer:
         await self._http.handle_request(*http.asgi())
 
     async def _list(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
-        tools = self._door.attempt.tools.values()
+        # What stands in for a tool of the harness's is offered as that, by whoever knows the harness.
+        tools = [tool for tool in self._door.attempt.tools.values() if not tool.stands_in]
         return ListToolsResult(
             tools=[
                 Tool(name=tool.name, description=tool.description, input_schema=dict(tool.schema))

@@ -23,7 +23,7 @@ from outlast.workspace_tools.looks import find, list_, search
 from outlast.workspace_tools.shell import bash
 from outlast.workspace_tools.texts import edit, read, write
 
-__all__ = ["Name", "workspace_tools"]
+__all__ = ["Name", "standing_in", "workspace_tools"]
 
 Name: TypeAlias = Literal["bash", "read", "write", "edit", "grep", "glob", "ls"]
 
@@ -47,3 +47,8 @@ def workspace_tools(only: Collection[Name] | None = None, *, longest_s: float = 
         )
     wanted = [tool for name, tool in _TOOLS.items() if only is None or name in only]
     return [replace(tool, within=True, timeout_s=longest_s) for tool in wanted]
+
+
+def standing_in(tools: Sequence[Tool], *, longest_s: float = 600.0) -> Sequence[Tool]:
+    """Tools on the workspace that stand in the place of a harness's own (`outlast.offering`)."""
+    return [replace(tool, within=True, stands_in=True, timeout_s=longest_s) for tool in tools]

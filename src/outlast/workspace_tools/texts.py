@@ -1,5 +1,7 @@
 """`read`, `write`, `edit`: one file of the workspace at a time."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Final
 
 import msgspec
@@ -162,3 +164,36 @@ async def edit(
 
 def _changed(path: str, count: int) -> str:
     return f"Edited {path}: {count} {'place' if count == 1 else 'places'}."
+
+
+async def replaced(io: ToolIO, path: str, edits: Sequence[tuple[str, str]]) -> str:
+    """Replace several texts of a file at once, each of which must stand once in the file as it is.
+
+    Raises:
+        ToolFailed: one does not, or two overlap; nothing has changed.
+        WorkspaceError
+    """
+    data = await _read(io, path)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ToolFailed(f"{path} is no UTF-8 text.") from None
+    places: list[tuple[int, int, str]] = []
+    for old, new in edits:
+        count = text.count(old) if old else 0
+        if count != 1 or old == new:
+            stands = f"stands {count} times" if count else "does not stand"
+            why = (
+                "it would be replaced by itself"
+                if count == 1
+                else f"it {stands} in {path}; it must stand once"
+            )
+            raise ToolFailed(f"Nothing was changed. Of the text {old[:200]!r}: {why}.")
+        places.append((text.index(old), len(old), new))
+    places.sort()
+    if any(at + size > later for (at, size, _), (later, _, _) in pairwise(places)):
+        raise ToolFailed("Nothing was changed: two of the texts overlap. Make one of them.")
+    for at, size, new in reversed(places):
+        text = text[:at] + new + text[at + size :]
+    await io.workspace.files.write(path, text.encode())
+    return _changed(path, len(places))

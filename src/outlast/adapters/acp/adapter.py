@@ -77,7 +77,7 @@ class Acp:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("none", waits=True)
+        return Abilities("none", waits=True, program=True)
 
     @property
     def durable(self) -> str:

@@ -53,7 +53,7 @@ class ClaudeCode:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("one", waits=True)
+        return Abilities("one", waits=True, program=True)
 
     def versions(self) -> Mapping[str, str]:
         return {"claude-code": installed(self.program).version}

@@ -50,7 +50,7 @@ class Codex:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("all", waits=True)
+        return Abilities("all", waits=True, program=True)
 
     def versions(self) -> Mapping[str, str]:
         return {"codex": installed(self.program).version}

@@ -50,7 +50,7 @@ class Eve:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("all")
+        return Abilities("all", program=True)
 
     def versions(self) -> Mapping[str, str]:
         return {"eve": "of the project"}

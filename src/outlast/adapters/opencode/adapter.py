@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,19 @@ from outlast.adapter import Attempt, Resolved, TurnResult
 from outlast.adapters.opencode import launch
 from outlast.adapters.opencode.adoption import adopt
 from outlast.adapters.opencode.conversation import prepare
-from outlast.adapters.opencode.dialogue import OpenCodeDialogue
+from outlast.adapters.opencode.dialogue import Bare, OpenCodeDialogue
 from outlast.adapters.opencode.driver import Driver
 from outlast.adapters.opencode.edits import inquiry_of
+from outlast.adapters.opencode.offered import KEPT, OFFERED, denied, is_shown
 from outlast.adapters.opencode.policies import SERVER, application_tool, policy_of
 from outlast.adapters.opencode.table import table_of
 from outlast.adapters.opencode.terminal import at_terminal, config_of, settings_of
 from outlast.adapters.opencode.typed import TypedOpenCode
 from outlast.adapters.opencode.versions import installed
-from outlast.adapters.program import known_as, tools_home
+from outlast.adapters.program import known_as, shown_cwd, tools_home
 from outlast.adopting import Adopted
 from outlast.ids import stable_uuid
+from outlast.offering import stand_ins
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -54,7 +56,7 @@ class OpenCode:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("all", waits=True)
+        return Abilities("all", waits=True, program=True)
 
     def versions(self) -> Mapping[str, str]:
         return {"opencode": installed(self.program).version}
@@ -74,12 +76,24 @@ class OpenCode:
 
     def resolve(self, name: str, arguments: Mapping[str, Any], tools: Mapping[str, Tool]) -> Resolved:
         ours = application_tool(name)
+        if name in tools and tools[name].stands_in:
+            ours = name
         tool = None if ours is None else tools.get(ours)
         if ours is not None and tool is not None:
             return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         spawns = str(arguments.get("prompt", "")) if name == "task" else ""
         policy = policy_of(name, arguments, self.policies)
         return Resolved(name, "harness", policy, spawns=spawns, inquiry=inquiry_of(name, arguments))
+
+    @property
+    def keeps(self) -> Collection[str]:
+        """See `outlast.offering.Offers`."""
+        return KEPT
+
+    def offered(self, settings: Mapping[str, Any]) -> Sequence[Tool]:
+        """See `outlast.offering.Offers`."""
+        model = str(settings.get("model", ""))
+        return [tool for tool in OFFERED if is_shown(tool.name, model)]
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; `transcript` is a session's name, OpenCode's database, or an export."""
@@ -106,10 +120,12 @@ class OpenCode:
             return TurnResult("done", ready.kept.over)
         settings = attempt.settings
         model = launch.model_name(str(settings.get("model", "")))
+        shown, standing = shown_cwd(attempt), stand_ins(attempt.tools)
         dialogue = OpenCodeDialogue(
-            [f"{SERVER}_{name}" for name in attempt.tools],
+            [f"{SERVER}_{name}" for name, tool in attempt.tools.items() if not tool.stands_in],
             attempt.turn.at_s,
             self.dialect(settings),
+            Bare(shown, standing) if shown else None,
         )
         async with attempt.gateway.admit(attempt, dialogue) as door:
             started = launch.Launch(
@@ -123,6 +139,7 @@ class OpenCode:
                 config=config_of(settings),
                 offers=not at_terminal(settings),
                 tool_home=tools_home(attempt),
+                denied=denied([tool.name for tool in standing]) if shown else None,
                 table=table_of(program.program, launch.provider_of(model)),
             )
             launch.lay_out(started)

@@ -3,16 +3,19 @@
 import asyncio
 import re
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn, cast
 
 from outlast.adapter import MAIN, SIDE, Deny, HookAsk, Let, ToolResult
+from outlast.adapters.opencode.offered import KEPT
 from outlast.adapters.opencode.policies import application_tool
 from outlast.adapters.opencode.results import result_of
 from outlast.adapters.shapes import Json, as_list, as_object, as_objects
 from outlast.codec import canonical
 from outlast.errors import TurnStopped
+from outlast.tool import Tool
 
 COMPACTION: Final = f"{SIDE}compaction"
 FOREIGN: Final = f"{SIDE}foreign"
@@ -33,6 +36,16 @@ async def _stopped() -> NoReturn:
     raise TurnStopped("OpenCode is being stopped")
 
 
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """An OpenCode without tools of its own, but for `offered.KEPT` (`outlast.offering`)."""
+
+    shown: str
+    """The directory that the model is told it works in."""
+    tools: Sequence[Tool]
+    """What stands in for them."""
+
+
 class OpenCodeDialogue:
     """The dialogue of one attempt.
 
@@ -40,13 +53,21 @@ class OpenCodeDialogue:
         tools: names under which the application's tools must be in every request of the conversation.
         began_s: Unix time at which the turn was opened: its date is the one that the prompt has throughout.
         dialect: how its provider is spoken to.
+        bare: it has no tools of its own.
     """
 
     greets: bool = True
     retries: bool = True
 
-    def __init__(self, tools: Collection[str], began_s: float, dialect: str = "anthropic") -> None:
+    def __init__(
+        self,
+        tools: Collection[str],
+        began_s: float,
+        dialect: str = "anthropic",
+        bare: Bare | None = None,
+    ) -> None:
         self.dialect = dialect
+        self._bare = bare
         self._tools = frozenset(tools)
         self._date = date_line(began_s)
         self._asked: dict[tuple[str, bytes], deque[str]] = defaultdict(deque)
@@ -111,7 +132,12 @@ class OpenCodeDialogue:
             return None
         offered = {_name_of(tool) for tool in as_objects(request.get("tools"))}
         missing = sorted(self._tools - offered)
-        return f"the tools {', '.join(missing)} are missing from the request" if missing else None
+        if missing:
+            return f"the tools {', '.join(missing)} are missing from the request"
+        if self._bare is None:
+            return None
+        own = sorted(offered - self._tools - KEPT - {tool.name for tool in self._bare.tools})
+        return f"OpenCode offers tools of its own: {', '.join(own)}" if own else None
 
     def call_of(self, name: str, arguments: Mapping[str, Any]) -> str:
         """The first call of this name and these arguments that a hook has asked for: OpenCode tells MCP no more."""
@@ -136,6 +162,8 @@ class OpenCodeDialogue:
                 return HookAsk("other")
 
     def hook_answer(self, ask: HookAsk, verdict: Let | Deny | None) -> Mapping[str, Any]:
+        if ask.event == "hello":
+            return self._hello()
         match verdict:
             case Let():
                 ours = application_tool(ask.name)
@@ -146,6 +174,16 @@ class OpenCodeDialogue:
                 return {"allow": False, "reason": text}
             case None:
                 return {"allow": False, "reason": "outlast gave no decision."}
+
+    def _hello(self) -> Mapping[str, Any]:
+        """What the plugin is told when it says hello."""
+        bare = self._bare
+        if bare is None:
+            return {}
+        tools = [
+            {"name": one.name, "description": one.description, "schema": one.schema} for one in bare.tools
+        ]
+        return {"cwd": bare.shown, "tools": tools}
 
 
 def date_line(at_s: float) -> str:

@@ -31,6 +31,12 @@ SWITCHES: Final[Mapping[str, str]] = {
     "OPENCODE_DISABLE_SHARE": "1",
     "OPENCODE_EXPERIMENTAL_DISABLE_FILEWATCHER": "1",
 }
+BARE: Final[Mapping[str, str]] = {
+    "OPENCODE_DISABLE_CLAUDE_CODE": "1",
+    "OPENCODE_DISABLE_EXTERNAL_SKILLS": "1",
+    "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+}
+"""Where it has no tools of its own: nothing of its directory and those above is read, be it rules or configuration."""
 _FOREIGN: Final = ("ANTHROPIC_", "OPENAI_", "OPENCODE", "OUTLAST_")
 HOME: Final = ".outlast-opencode"
 """Name below the session's home of the directory of everything that OpenCode keeps, of each session in one of its own.
@@ -50,6 +56,7 @@ _SECRET: Final = (
     "OUTLAST_HOOKS_URL",
     "OUTLAST_SHELL_ENV",
     "OUTLAST_TERMINAL_URL",
+    "OUTLAST_TOOLS_URL",
 )
 INSTALLING: Final[Mapping[str, str]] = {"npm_config_fetch_retries": "0", "npm_config_fetch_timeout": "20000"}
 """For what OpenCode installs for plugins of a project before it loads them: a registry that is not there, or does not
@@ -101,6 +108,8 @@ class Launch:
     """What is known of the models (`table.table_of`); None: all that OpenCode has built in."""
     offers: bool = True
     """The application's tools are offered. Prompts that are typed at a terminal have none."""
+    denied: Sequence[str] | None = None
+    """It has no tools of its own (`outlast.offering`): the permissions by which they are taken away."""
     typed_url: str = ""
     """Where the plugin tells what is typed at a terminal; empty without one."""
 
@@ -167,9 +176,19 @@ def config(launch: Launch) -> Mapping[str, Any]:
         "plugin": [*as_list(given.get("plugin")), PLUGIN.as_uri()],
         # A refusal is an answer that the model reads, and not the end of the turn.
         "experimental": {**as_object(given.get("experimental")), "continue_loop_on_deny": True},
-        "permission": {**_permission(given.get("permission")), "doom_loop": "allow"},
-        "mcp": {**as_object(given.get("mcp")), **({SERVER: mcp_config(launch)} if launch.offers else {})},
+        "permission": _permissions(launch, given.get("permission")),
+        "mcp": {
+            **(as_object(given.get("mcp")) if launch.denied is None else {}),
+            **({SERVER: mcp_config(launch)} if launch.offers else {}),
+        },
     }
+
+
+def _permissions(launch: Launch, given: object) -> Json:
+    """The rules of the user, and behind them, where the last that fits counts, those that must stand."""
+    denied = dict.fromkeys(launch.denied or (), "deny")
+    own = {name: rule for name, rule in _permission(given).items() if name not in denied}
+    return {**own, "doom_loop": "allow", **denied}
 
 
 def _permission(given: object) -> Json:
@@ -200,6 +219,7 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
     return {
         **kept,
         **SWITCHES,
+        **(BARE if launch.denied is not None else {}),
         **INSTALLING,
         **table,
         **{name: str(launch.kept / below) for name, below in _XDG.items()},
@@ -210,6 +230,7 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
         "OPENCODE_SERVER_USERNAME": USER,
         "OUTLAST_ATTEMPT_TOKEN": launch.door.token,
         "OUTLAST_HOOKS_URL": launch.door.hooks_url,
+        "OUTLAST_TOOLS_URL": launch.door.tools_url,
         "OUTLAST_SHELL_ENV": _json(shell_environment(inherited)),
         **({"OUTLAST_TERMINAL_URL": launch.typed_url} if launch.typed_url else {}),
     }

@@ -100,6 +100,9 @@ class Permissions:
         intent = self._attempt.calls.intent_of(call)
         if intent is None:
             return NOT_STARTED
+        tool = self._attempt.tools.get(intent.name)
+        if tool is not None and tool.stands_in:
+            return NOT_STARTED  # what stands in asks nobody: this is OpenCode's own of that name
         state = self._attempt.turn.calls[intent.call]
         if intent.runs_in != "worker" and not (state.open and state.started == self._attempt.fence):
             return NOT_STARTED

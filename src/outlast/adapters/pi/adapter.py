@@ -1,7 +1,7 @@
 """The Pi adapter (`outlast.adapter.Adapter`)."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ from outlast.adapters.pi.dialogue import PiDialogue, Welcome
 from outlast.adapters.pi.driver import Driver
 from outlast.adapters.pi.edits import inquiry_of
 from outlast.adapters.pi.files import SessionFile
+from outlast.adapters.pi.offered import OFFERED
 from outlast.adapters.pi.policies import policy_of
 from outlast.adapters.pi.terminal import as_chosen, at_terminal, settings_of
 from outlast.adapters.pi.typed import TypedPi
 from outlast.adapters.pi.user import link_user_files
 from outlast.adapters.pi.versions import installed
-from outlast.adapters.program import is_users_directory, known_as, tools_home
+from outlast.adapters.program import is_users_directory, known_as, shown_cwd, tools_home
 from outlast.adopting import Adopted
 from outlast.beneath import Beneath
 from outlast.errors import BadSettings
@@ -56,7 +57,7 @@ class Pi:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("all", waits=True)
+        return Abilities("all", waits=True, program=True)
 
     def versions(self) -> Mapping[str, str]:
         return {"pi": installed(self.program).version}
@@ -85,6 +86,15 @@ class Pi:
             return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         policy = policy_of(name, arguments, self.policies)
         return Resolved(name, "harness", policy, inquiry=inquiry_of(name, arguments))
+
+    @property
+    def keeps(self) -> Collection[str]:
+        """See `outlast.offering.Offers`."""
+        return ()
+
+    def offered(self, settings: Mapping[str, Any]) -> Sequence[Tool]:
+        """See `outlast.offering.Offers`."""
+        return OFFERED
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; nothing in the file depends on `home`."""
@@ -119,7 +129,8 @@ class Pi:
         if local:
             link_user_files(config, os.environ)
         ours.link(launch.package_path(uuid), found.package)
-        welcome = Welcome(launch.provider(api), list(attempt.tools.values()), ready.steers)
+        shown = shown_cwd(attempt)
+        welcome = Welcome(launch.provider(api), list(attempt.tools.values()), ready.steers, shown)
         dialogue = PiDialogue(
             launch.APIS[api], welcome, known=ready.known, walks=ready.walks, record=file.mirror
         )
@@ -136,6 +147,7 @@ class Pi:
                 flags=[str(flag) for flag in attempt.settings.get("flags") or ()],
                 options=attempt.settings.get("options") or {},
                 tool_home=tools_home(attempt),
+                bare=bool(shown),
             )
             started = as_chosen(started, typed)
             dialogue.config = launch.provider_config(started)

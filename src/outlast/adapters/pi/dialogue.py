@@ -23,6 +23,8 @@ class Welcome:
     tools: Sequence[Tool] = ()
     steers: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
     """What is to be said again behind the n-th answer from the log: it was carried by the request after that."""
+    shown: str = ""
+    """The directory that the model is told it works in, if Pi works beside it, without any tool of its own."""
 
 
 class PiDialogue:
@@ -86,7 +88,10 @@ class PiDialogue:
             for tool in as_objects(request.get("tools"))
         }
         missing = sorted(self._tools - offered)
-        return f"the tools {', '.join(missing)} are missing from the request" if missing else None
+        if missing:
+            return f"the tools {', '.join(missing)} are missing from the request"
+        own = sorted(offered - self._tools) if self._welcome.shown else ()
+        return f"Pi offers tools of its own: {', '.join(own)}" if own else None
 
     async def recorded(self, *, tool: bool = False) -> None:
         await self._record()
@@ -127,9 +132,15 @@ class PiDialogue:
             "barred": self.dialect == "openai-responses",
             "provider": {"name": welcome.provider, "config": self.config},
             "tools": [
-                {"name": tool.name, "description": tool.description, "schema": tool.schema}
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "schema": tool.schema,
+                    **({"snippet": tool.description.partition(".")[0]} if tool.stands_in else {}),
+                }
                 for tool in welcome.tools
             ],
+            "cwd": welcome.shown,
             "steers": {str(answer): texts for answer, texts in welcome.steers.items()},
         }
 

@@ -126,6 +126,7 @@ export default async function outlast(pi) {
       label: tool.name,
       description: tool.description,
       parameters: tool.schema,
+      ...(tool.snippet && { promptSnippet: tool.snippet }),
       async execute(id, params, signal) {
         const { content, isError } = await run(tool.name, named(id), params, signal);
         if (isError) supplied.set(id, { content, isError });
@@ -187,11 +188,28 @@ export default async function outlast(pi) {
     writeSync(2, `outlast: ${id} is of ${provider}, and outlast asks ${told.provider.name} only. Name a model of it.\n`);
     process.exit(70);
   };
+
+  // Where Pi works beside the files, the model is told where these are, and no tool of Pi's own may be had.
+  const beside = (options) => {
+    if (!told.cwd) return;
+    options.cwd = told.cwd;
+    options.sections.docs = "Pi's documentation is not in this workspace.";
+  };
+  const checkTools = () => {
+    if (!told.cwd) return;
+    const active = new Set(pi.getActiveTools());
+    const own = pi.getAllTools().filter((tool) => active.has(tool.name) && tool.sourceInfo?.source === "builtin");
+    const others = [...active].filter((name) => !ours.has(name));
+    if (!own.length && !others.length) return;
+    writeSync(2, `outlast: tools of Pi's own are on: ${[...own.map((tool) => tool.name), ...others].join(", ")}.\n`);
+    process.exit(70);
+  };
   pi.on("session_start", (event, ctx) => check(ctx));
 
   // A turn goes on with the prompt that it began with, whatever it has since made of the files that are in it.
   pi.on("before_agent_start", async (event, ctx) => {
     const options = event.systemPromptOptions;
+    beside(options);
     const entries = ctx.sessionManager.getBranch();
     const before = entries.findLast((entry) => entry.type === "custom" && entry.customType === PROMPT);
     if (event.messageType === "custom") {
@@ -204,6 +222,7 @@ export default async function outlast(pi) {
 
   pi.on("context_with_system", async (event, ctx) => {
     check(ctx);
+    checkTools();
     stepOver(ctx.sessionManager);
     const messages = event.messages.filter((message) => !isContinue(message));
     return messages.length === event.messages.length ? undefined : { messages };

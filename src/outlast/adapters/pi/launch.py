@@ -43,6 +43,8 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "transport": "sse",
 }
 """Settings that stand above the agent's own: the gateway owns the retries, and nothing is asked beside the turn."""
+BARE: Final = ("--no-builtin-tools", "--no-context-files", "--no-prompt-templates", "--no-skills")
+"""Takes away its own tools, and what it reads by itself of its directory, of those above and of its own."""
 _FOREIGN: Final = ("ANTHROPIC_", "OPENAI_", "OUTLAST_", "PI_")
 _CONTEXT: Final = 200_000
 _ANSWER: Final = 32_000
@@ -72,6 +74,8 @@ class Launch:
     """HOME of Pi and its tools; None: `home`. No request depends on it."""
     terminal_url: str = ""
     """Who is told of what is typed at a terminal; empty: nobody is there."""
+    bare: bool = False
+    """It has no tools of its own, and reads no file that is not named to it here (`outlast.offering`)."""
 
 
 def session_uuid(tenant: str, session: str) -> str:
@@ -103,6 +107,7 @@ def argv(launch: Launch) -> Sequence[str]:
         "--no-extensions",
         "--extension", str(EXTENSION),
         "--no-themes",
+        *(BARE if launch.bare else ()),
         *(() if _trusts(launch.flags) else ("--no-approve",)),
         *(("--provider", provider(launch.api), "--model", launch.model) if launch.model else ()),
         *launch.flags,

@@ -58,6 +58,8 @@ class Column:
     title: str
     """Its name for people; may be a link."""
     abilities: Abilities
+    beside: bool = False
+    """It can do without tools of its own, on those of the worker (`outlast.offering`)."""
 
 
 def cases_of(row: str, names: Sequence[str]) -> list[str]:
@@ -78,11 +80,18 @@ def table(columns: Sequence[Column], names: Sequence[str]) -> str:
             "Its own calls, cut off, that run again without asking the model",
             *(RERUNS[column.abilities.can_rerun] for column in columns),
         ],
+        ["Without any machine, on `virtual()` files", *map(_on_virtual, columns)],
     ]
     rows = [[row, *(_holds(column.subject, cases_of(row, names)) for column in columns)] for row in PROMISES]
     lines = [_line(head), _line(["---"] * len(head)), *map(_line, facts), *map(_line, rows)]
     lacks = [f"- {column.title}: {lack}" for column in columns for lack in _lacks(column.subject)]
     return "\n".join([*lines, *(["", "What does not hold, and why:", "", *lacks] if lacks else [])]) + "\n"
+
+
+def _on_virtual(column: Column) -> str:
+    if not column.abilities.program:
+        return "yes"
+    return "yes, with our tools in the place of its own" if column.beside else "no"
 
 
 def _holds(subject: Subject, names: Sequence[str]) -> str:

@@ -39,6 +39,10 @@ class Virtual:
     def cwd(self) -> str:
         return ROOT
 
+    @property
+    def hosts_programs(self) -> bool:
+        return False
+
     def reference(self) -> Mapping[str, Any]:
         store = {"store": self.store} if self.store else {}
         return {
