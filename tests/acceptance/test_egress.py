@@ -31,9 +31,9 @@ from outlast.workspaces.egress import (
     open_egress,
 )
 from outlast.workspaces.egress.authority import open_authority
-from outlast.workspaces.egress.stream import UnixStream
 from outlast.workspaces.egress.tunnel import join
 from outlast.workspaces.sandbox.bubblewrap import open_bubblewrap
+from outlast.workspaces.unix import UnixStream
 from tests.egress.forge import Forge, open_forge
 from tests.egress.stage import Heard, Line, host, keyed, stage
 

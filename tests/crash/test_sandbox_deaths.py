@@ -1,9 +1,10 @@
 """Whichever process of a bubblewrap box is killed: the box has ended, that is proved, and another can be made."""
 
 import os
+import resource
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,6 +151,45 @@ async def test_names_without_a_box_are_forgotten_after_a_month(ground: OnBubblew
 async def test_a_data_directory_may_have_a_long_path(tmp_path: Path) -> None:
     data = tmp_path / ("long" * 30) / ("longer" * 20)
     async with Bubblewrap(data).attach(replace(OnBubblewrap(data).spec, idle_s=0), 1) as box:
+        assert await (await box.begin(JobAsk("job", ["true"]))).wait() == 0
+
+
+@pytest.fixture
+def many_descriptors() -> Generator[None]:
+    """More than a thousand, as a worker of many sessions has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2048)), hard))
+    fds = [os.dup(2) for _ in range(1100)]
+    try:
+        yield
+    finally:
+        for fd in fds:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_descriptors")
+async def test_a_worker_of_many_descriptors_makes_boxes_and_ends_them(ground: OnBubblewrap) -> None:
+    async with ground.provider().attach(replace(ground.spec, idle_s=60), 1) as box:
+        os.kill(parent_of(ground, box), signal.SIGSTOP)
+        await ground.provider().destroy(box.ref)
+    assert await ground.left(box.ref) == []
+
+
+async def test_a_worker_without_descriptors_ends_no_box(ground: OnBubblewrap) -> None:
+    spec = replace(ground.spec, idle_s=60)
+    provider = ground.provider()
+    async with provider.attach(spec, 1) as box:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            with pytest.raises(BoxError) as refused:
+                await provider.dial(box.ref)
+            with pytest.raises(OSError, match="Too many open files"):
+                Place(ground.data, spec.name).state()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert not isinstance(refused.value, BoxGone)
         assert await (await box.begin(JobAsk("job", ["true"]))).wait() == 0
 
 

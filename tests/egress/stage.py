@@ -28,7 +28,7 @@ from outlast.workspaces.egress import (
     open_egress,
 )
 from outlast.workspaces.egress.authority import Authority, open_authority
-from outlast.workspaces.egress.stream import UnixStream
+from outlast.workspaces.unix import UnixStream
 
 SOON_S = 5.0
 SECRET = "s3cret-0f-the-f0rge"

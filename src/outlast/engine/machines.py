@@ -189,7 +189,9 @@ class MacOS:
     def wait(self, until_ns: int) -> None:
         """Return when there may be news, or at `until_ns`."""
         left_s = max(0.0, min(0.05, (until_ns - self.now_ns()) / 1e9))
-        select.select([self._pipe], [], [], left_s)
+        waiting = select.poll()  # not `select.select`, which fails for the thousandth descriptor of a worker
+        waiting.register(self._pipe, select.POLLIN)
+        waiting.poll(left_s * 1000)
 
     @staticmethod
     def signals() -> list[tuple[int, bool]]:

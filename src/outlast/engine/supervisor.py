@@ -246,13 +246,13 @@ class Supervisor:
         """Take the newest deadline, if one came. Returns why the watch is over, or nothing."""
         if self._options.parent_pid >= 0 and os.getppid() != self._options.parent_pid:
             return "released"
-        if not select.select([self._pipe], [], [], 0)[0]:
+        if not _has_news(self._pipe):
             return ""
         return self._read_messages()
 
     def _read_messages(self) -> str:
         """Take what the pipe holds now. Returns why the watch is over, or nothing."""
-        while select.select([self._pipe], [], [], 0)[0]:
+        while _has_news(self._pipe):
             read = os.read(self._pipe, 4000)
             if not read:
                 return "released"
@@ -312,6 +312,12 @@ class Supervisor:
                 complain_ns += 60 * _STUBBORN_NS
                 longest_s = 0.1
                 say(f"processes that do not die hold {self._options.lock} (no permission to kill: {refused})")
+
+
+def _has_news(pipe: int) -> bool:
+    waiting = select.poll()  # not `select.select`, which fails for the thousandth descriptor of a worker
+    waiting.register(pipe, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _group(pid: int) -> int:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import tempfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -16,10 +15,8 @@ from outlast.groups import task_group
 from outlast.workspaces.egress.conversation import Answering, Conversation
 from outlast.workspaces.egress.events import log
 from outlast.workspaces.egress.limits import Limits
-from outlast.workspaces.egress.stream import UnixStream
+from outlast.workspaces.unix import UnixStream, addressed
 
-_PATH_BYTES: Final = 100
-"""Of a unix socket, a little less than systems take."""
 _BACKLOG: Final = 1024
 _AGAIN_S: Final = 0.1
 
@@ -28,19 +25,16 @@ _AGAIN_S: Final = 0.1
 def bound(directory: Path, name: str) -> Generator[tuple[Path, socket.socket]]:
     """A socket that listens in a private directory, for this user only, and where it is.
 
-    Where the path would be too long for one, it is in another private directory. It takes the place of one that an
-    attempt before left; one that a later attempt has put in its place stays.
+    It takes the place of one that an attempt before left; one that a later attempt has put in its place stays.
 
     Raises:
         OSError: it cannot be made.
     """
     path = directory / f"{name}.sock"
     with ExitStack() as stack:
-        if len(os.fsencode(path)) > _PATH_BYTES:
-            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outlast-")), path.name)
         path.unlink(missing_ok=True)
         listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        listener.bind(os.fspath(path))
+        listener.bind(stack.enter_context(addressed(path)))
         path.chmod(0o600)
         made = path.stat()
         listener.listen(_BACKLOG)

@@ -10,7 +10,7 @@ import anyio
 import h11
 from anyio.abc import ByteStream, SocketAttribute
 
-from outlast.workspaces.egress.stream import READ_BYTES
+from outlast.workspaces.unix import READ_BYTES
 
 PIECE: Final = READ_BYTES
 """Bytes that are read at a time."""

@@ -16,6 +16,7 @@ from outlast.ids import new_id
 from outlast.sandbox import JobAsk, Ref, Spec
 from outlast.workspaces.sandbox.inside.wire import PIECE
 from outlast.workspaces.sandbox.line import WAIT_S, Dial, Line, content, items, number, text
+from outlast.workspaces.unix import connect
 
 READ_LIMIT: Final = 512 * 1024 * 1024
 """Bytes of a file that `Box.read` takes: a box could go on for ever."""
@@ -229,7 +230,7 @@ async def _carry(line: Line, connection: int, path: Path) -> None:
     with suppress(BoxError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with AsyncExitStack() as stack:
             inner = await stack.enter_async_context(await line.carry(connection))
-            outer = await stack.enter_async_context(await anyio.connect_unix(path))
+            outer = await stack.enter_async_context(await connect(path))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_pump, inner, outer)
                 tasks.start_soon(_pump, outer, inner)

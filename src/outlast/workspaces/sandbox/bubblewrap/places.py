@@ -28,6 +28,7 @@ from outlast.clock import boottime
 from outlast.errors import BadInput, BoxError
 from outlast.folders import make_private
 from outlast.workspaces.sandbox.bubblewrap.outer import keeping
+from outlast.workspaces.unix import connect
 
 BOXES: Final = "boxes"
 _GUARDS: Final = ".guards"
@@ -76,10 +77,10 @@ class Place:
 
     @property
     def card(self) -> Card | None:
-        """Of the box that was made here last."""
+        """Of the box that was made here last. Raises OSError: it cannot be read now, which says nothing of the box."""
         try:
             return msgspec.json.decode((self.path / "box.json").read_bytes(), type=Card)
-        except (OSError, msgspec.DecodeError):
+        except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
             return None
 
     def write_card(self, card: Card) -> None:
@@ -93,15 +94,19 @@ class Place:
             return ""
 
     def state(self) -> Literal["running", "ending", "ended"]:
-        """Whether a box stands here; `ending`: its parent was killed, and something of it may live a moment longer."""
+        """Whether a box stands here; `ending`: its parent was killed, and something of it may live a moment longer.
+
+        Raises:
+            OSError: it cannot be found out now. That is no end: another box beside one that stands would be two.
+        """
         try:
             fd = os.open(self.path / keeping.LOCK, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return "ended"
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             record = msgspec.json.decode(os.read(fd, 4096) or b"{}", type=_LockRecord)
-        except OSError:
+        except BlockingIOError:
             return "running"
         except msgspec.DecodeError:
             return "ended"
@@ -122,7 +127,7 @@ class Place:
                     _kill(self.path / keeping.LOCK)
                 elif not asked:
                     with suppress(OSError):
-                        async with await connect_unix(self.path, keeping.END):
+                        async with await connect(self.path / keeping.END):
                             asked = True
                 await anyio.sleep(_LOOK_S)
             return
@@ -220,15 +225,6 @@ def places(data: Path) -> Iterator[Place]:
             yield Place(data, path.name)
 
 
-async def connect_unix(directory: Path, name: str) -> anyio.abc.SocketStream:
-    """A stream to a socket in a directory, however long its path. Raises OSError."""
-    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return await anyio.connect_unix(f"/proc/self/fd/{fd}/{name}")
-    finally:
-        os.close(fd)
-
-
 def _lives(record: _LockRecord) -> bool:
     """The first process of the box is there: its pid, begun when it was."""
     return record.boot == keeping.boot_id() and _start_of(record.first) == record.start
@@ -238,7 +234,7 @@ def _start_of(pid: int) -> int:
     """When a process began, in clock ticks since boot; -1: it is not there."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return -1
     return int(stat.rpartition(b")")[2].split()[19])
 
@@ -257,6 +253,12 @@ def _kill(lock: Path) -> None:
             _kill_one(pid, start)
 
 
+def _wait_for(fd: int, most_s: float) -> None:
+    waiting = select.poll()  # not `select.select`, which fails for the thousandth descriptor of a worker
+    waiting.register(fd, select.POLLIN)
+    waiting.poll(most_s * 1000)
+
+
 def _kill_one(pid: int, start: int) -> None:
     try:
         pidfd = os.pidfd_open(pid)
@@ -267,7 +269,7 @@ def _kill_one(pid: int, start: int) -> None:
             _start_of(pid) == start
         ):  # asked after opening: the descriptor means no later process of that number
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            select.select([pidfd], [], [], 1.0)
+            _wait_for(pidfd, 1.0)
     except ProcessLookupError:
         return
     finally:

@@ -1,12 +1,13 @@
 """Makes, finds and ends boxes by bubblewrap."""
 
 import compileall
+import errno
 import os
 import select
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -24,16 +25,18 @@ from outlast.workspaces.sandbox import inside
 from outlast.workspaces.sandbox.bubblewrap import checks, outer, seccomp, system
 from outlast.workspaces.sandbox.bubblewrap.cgroups import Caps, Groups
 from outlast.workspaces.sandbox.bubblewrap.outer import keeping
-from outlast.workspaces.sandbox.bubblewrap.places import Card, Guard, Place, connect_unix, forgotten, places
+from outlast.workspaces.sandbox.bubblewrap.places import Card, Guard, Place, forgotten, places
 from outlast.workspaces.sandbox.client import HeldBox, hold
 from outlast.workspaces.sandbox.inside.wire import pack
 from outlast.workspaces.sandbox.line import PATH
+from outlast.workspaces.unix import connect
 
 NAME: Final = "bubblewrap"
 UNPRIVILEGED: Final = 65_532
 """Whose processes the boxes of a worker hold that is root itself; `nonroot` in many container images."""
 _FIRST_S: Final = 60.0
 _STARTING_S: Final = 30.0
+_NOBODY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ECONNREFUSED})
 _OUTER: Final = Path(outer.__file__).with_name(
     "__main__.py"
 )  # as a file: a directory would load `runpy` first
@@ -114,21 +117,22 @@ class Bubblewrap:
         if bad := system.overlapping(spec):
             raise BadInput(detail=f"Nothing can be mounted at {', '.join(bad)} in a sandbox.")
         async with AsyncExitStack() as stack:
-            try:
+            with _said(place):
                 box = await self._take(stack, place, spec, fence)
-            except OSError as failed:
-                reason = f"{failed.filename or place.path}: {failed.strerror}. {checks.DISK}"
-                raise BoxError(box=spec.name, reason=reason) from failed
             yield box
 
     async def dial(self, ref: Ref) -> ByteStream:
         place = self._place(ref)
-        card = place.card
+        with _said(place):
+            card = place.card
         if card is None or card.life != ref.get("life"):
             raise BoxGone(box=place.name, reason="it stands no more.")
         try:
-            return await connect_unix(place.path, keeping.SOCKET)
+            return await connect(place.path / keeping.SOCKET)
         except OSError as refused:
+            if refused.errno not in _NOBODY:  # this process has no descriptor left, say: that ends no box
+                reason = f"it cannot be reached now: {refused.strerror}."
+                raise BoxError(box=place.name, reason=reason) from refused
             said = place.said()
             raise BoxGone(
                 box=place.name, reason=said or f"nothing of it listens ({refused.strerror})."
@@ -137,24 +141,26 @@ class Bubblewrap:
     async def list(self, labels: Mapping[str, str]) -> Sequence[Found]:
         found: list[Found] = []
         for place in places(self._data):
-            card = place.card
+            with _said(place):
+                card, stands = place.card, place.state() != "ended"
             if card is None or not labels.items() <= card.labels.items():
                 continue
-            state = "ended" if place.state() == "ended" else "running"
+            state = "running" if stands else "ended"
             age_s = max(0.0, self._clock.now() - card.born_s)
             found.append(Found(_ref(card), card.name, card.labels, age_s, state))
         return found
 
     async def destroy(self, ref: Ref) -> None:
         place = self._place(ref)
-        guard = await place.guard()
-        try:
-            card = place.card
-            if card is not None and card.life == ref.get("life"):
-                await place.end()
-                self._clear(place)
-        finally:
-            guard.release()
+        with _said(place):
+            guard = await place.guard()
+            try:
+                card = place.card
+                if card is not None and card.life == ref.get("life"):
+                    await place.end()
+                    self._clear(place)
+            finally:
+                guard.release()
 
     # ------------------------------------------------------------------ making
 
@@ -241,13 +247,21 @@ class Bubblewrap:
     def _sweep(self, but: str) -> None:
         """Remove what boxes left that have ended."""
         now_s = self._clock.now()
-        for place in [*places(self._data), *forgotten(self._data, now_s)]:
-            guard = place.guard_now() if place.name != but else None
-            if guard is not None:
-                if place.state() == "ended":
-                    self._clear(place)
-                    place.forget(now_s)
-                guard.release()
+        with suppress(
+            OSError
+        ):  # what is left of others is no reason not to have this one: the next sweeps it
+            for place in [*places(self._data), *forgotten(self._data, now_s)]:
+                guard = place.guard_now() if place.name != but else None
+                if guard is not None:
+                    try:
+                        self._sweep_one(place, now_s)
+                    finally:
+                        guard.release()
+
+    def _sweep_one(self, place: Place, now_s: float) -> None:
+        if place.state() == "ended":
+            self._clear(place)
+            place.forget(now_s)
 
     def _place(self, ref: Ref) -> Place:
         return Place(self._data, cast("str", ref.get("name", "")))
@@ -256,6 +270,16 @@ class Bubblewrap:
 def open_bubblewrap(data: Path) -> Bubblewrap:
     """The provider of the name `bubblewrap`, over a worker's data directory."""
     return Bubblewrap(data)
+
+
+@contextmanager
+def _said(place: Place) -> Generator[None]:
+    """An error of the system, as one of the port."""
+    try:
+        yield
+    except OSError as failed:
+        reason = f"{failed.filename or place.path}: {failed.strerror}. {checks.DISK}"
+        raise BoxError(box=place.name, reason=reason) from failed
 
 
 def _ref(card: Card) -> Ref:
@@ -300,7 +324,9 @@ def _start(frame: bytes) -> tuple[str, int]:
 def _read_line(fd: int) -> str:
     """The line that the parent of a box says when it stands, or cannot."""
     said, end_s = b"", boottime() + _STARTING_S
-    while b"\n" not in said and select.select([fd], [], [], max(0.0, end_s - boottime()))[0]:
+    waiting = select.poll()  # not `select.select`, which fails for the thousandth descriptor of a worker
+    waiting.register(fd, select.POLLIN)
+    while b"\n" not in said and waiting.poll(max(0.0, end_s - boottime()) * 1000):
         piece = os.read(fd, 4096)
         if not piece:
             break
