@@ -234,10 +234,11 @@ class Gateway(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where on this machine the session's files are."""
+    """Where on this machine the session's files are, and the shell whose commands outlive the harness, if there is."""
 
     cwd: Path
     home: Path
+    shell: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,5 +397,4 @@ class Agent:
     recovery_budget: int = 5
     """Attempts in a row without a settled call after which a turn is parked as stuck."""
     provider_retries: int = 60
-    """How often in a row the model provider may fail in a way that passes, about an hour, before a turn is parked as
-    stuck. These do not use up the recovery budget."""
+    """Failures of the provider in a row that may pass, about an hour's, before a turn is stuck; a budget apart."""

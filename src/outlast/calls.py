@@ -11,6 +11,7 @@ from outlast.inquiry import Inquiry
 from outlast.records import CallIntent, Usage
 from outlast.records.kinds import OnDoubt, OutcomeStatus, Policy, RunsIn
 from outlast.tool import Tool
+from outlast.workspace import Ran
 
 MAIN: Final = "main"
 """The lane of the conversation itself."""
@@ -18,6 +19,29 @@ SIDE: Final = "side:"
 """Begins the names of lanes beside the conversation, which are kept as the harness's adapter names them."""
 
 _PASSING: Final = frozenset({408, 409, 425, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """How a tool call ended."""
+
+    status: OutcomeStatus
+    value: object
+    """JSON: what the model reads, text or blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellUse:
+    """A call that the harness runs by a shell of its workspace (`outlast.workspace.LendsShell`)."""
+
+    runs: Callable[[Sequence[str]], bool]
+    """Whether a shell that the harness begins with these arguments is this call's."""
+    told: Callable[[Ran], ToolResult]
+    """How the call ended, as the harness itself would have said it."""
+    timeout_s: float = 0.0
+    """By when the harness itself has ended it; 0: it never does."""
+    patience_s: float = 0.0
+    """For how long an attempt that comes later waits for its end, and then ends it; 0: until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +65,8 @@ class Resolved:
     unasked: bool = False
     """Of a call that the harness runs: it asks nobody before it does, neither by a hook nor for approval. Whoever hands
     it the answer that holds such a call lets it begin (`Calls.begin_unasked`)."""
+    shell: ShellUse | None = None
+    """Of a call that the harness runs by a shell: what makes it outlive the harness where the workspace can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +177,6 @@ class Deny:
 
     text: str
     settled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """How a tool call ended."""
-
-    status: OutcomeStatus
-    value: object
-    """JSON: what the model reads, text or blocks."""
 
 
 def is_passing(status: int) -> bool:

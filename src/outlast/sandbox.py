@@ -96,6 +96,8 @@ class Spec:
     idle_s: float = 0.0
     """How long the box outlives its worker; 0: not at all."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    shell: str = "/bin/bash"
+    """What the box says is the shell of who runs in it, where it says so at all; it need not be there."""
     spare: Callable[[int], None] | None = None
     """Told the pid of what outlives the worker on its own machine (`outlast.workspace.Stay.spare`)."""
 
@@ -127,6 +129,20 @@ class JobAsk:
     """It reads what `Job.write` gives it; else nothing."""
     timeout_s: float = 0.0
     """Killed by the box after that; 0: never."""
+    merged: bool = False
+    """Its two streams are one, the output, in the order in which it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How the process of a job that was begun has ended. What it began itself may go on."""
+
+    status: int
+    """As of `Job.wait`."""
+    stdout: int
+    """Bytes that the job had written by then, to each stream."""
+    stderr: int
+    timed_out: bool = False
 
 
 class Job(Protocol):
@@ -155,6 +171,10 @@ class Job(Protocol):
         """Its exit status when all of its tree has ended; 128 + n where signal n ended it, 124 its time-out."""
         ...
 
+    async def left(self) -> Left:
+        """How the process that was begun ended, whatever of its tree goes on."""
+        ...
+
 
 class Box(Protocol):
     """A box, held under a fence."""
@@ -180,6 +200,18 @@ class Box(Protocol):
 
     async def drop(self, job: str) -> None:
         """Forget a job and its output; kills it first. Its name stays taken."""
+        ...
+
+    async def tie(self, job: str, *, kept: bool = True) -> None:
+        """From now on this job is tied, and has no time of its own; nothing where there is none.
+
+        Args:
+            kept: False: it is forgotten as soon as it has ended, as by `drop`.
+        """
+        ...
+
+    async def loose(self) -> Sequence[str]:
+        """The names of the jobs that run and are not tied."""
         ...
 
     async def beat(self, for_s: float) -> None:

@@ -35,7 +35,7 @@ from outlast.fold import SessionState, records_of
 from outlast.offering import Offers
 from outlast.plugins import brought
 from outlast.records import FilesKept, Forked, SessionOpened
-from outlast.workspace import Kind, Note, OpenKind, Stay
+from outlast.workspace import Kind, LendsShell, Note, OpenKind, Stay
 from outlast.world import World
 
 GROUP: Final = "outlast.workspaces"
@@ -265,7 +265,8 @@ class Ground:
                 at = empty_of(places)
                 yield Surroundings(self.gateway, self.processes, at, make_empty, self.silence_s, site)
                 return
-            at = Places(Path(site.cwd), places.home)
+            shell = site.shell if isinstance(site, LendsShell) else ""
+            at = Places(Path(site.cwd), places.home, shell)
             yield Surroundings(self.gateway, site.processes, at, make, self.silence_s, site)
 
     def _kind(self, state: SessionState) -> Kind | None:

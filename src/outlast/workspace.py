@@ -20,7 +20,7 @@ or when a turn ends (`"turn"`). So files and log stand at the same call. Invaria
 4. A site of an older fence changes nothing once a site of a newer one was opened.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -262,6 +262,70 @@ class Passage:
 
 Note: TypeAlias = Callable[[Passage], None]
 """Is told of each passage, in the event loop; it does not wait and raises nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A shell of a harness that becomes a command of a call."""
+
+    job: str
+    """As `Command.job`."""
+    timeout_s: float = 0.0
+    """It is ended after that; 0: never."""
+
+
+class Lender(Protocol):
+    """Knows which call of the attempt a shell of its harness belongs to."""
+
+    def claim(self, words: Sequence[str]) -> Lent | None:
+        """What a shell with these arguments becomes, once; None: it belongs to no call, and is just a shell."""
+        ...
+
+    def outlasts(self) -> bool:
+        """As `Command.outlasts`."""
+        ...
+
+
+@runtime_checkable
+class LendsShell(Protocol):
+    """A site in which what programs run by a shell can outlive them.
+
+    A program that runs a command by the shell at `shell` gets what the real shell would have given it: output, exit
+    status, time-outs and interrupts of its own. Where the lender knows the call, the command is a job of the site,
+    under the call's name: begun once, and not ended with the worker. When its program ends it, it is ended.
+    """
+
+    @property
+    def shell(self) -> str:
+        """The path of that shell, as programs of the site see it; empty: there is none."""
+        ...
+
+    def lend(self, lender: Lender | None) -> None:
+        """From now on, ask this one; None: nobody, every shell is just one."""
+        ...
+
+    async def take_up(
+        self, job: str, show: Callable[[str], None], outlasts: Callable[[], bool], patience_s: float = 0.0
+    ) -> Ran | None:
+        """Wait for the end of a command that an attempt before has begun so; None: none of this name was.
+
+        Args:
+            show: told its output as it comes, from its beginning.
+            outlasts: as `Command.outlasts`.
+            patience_s: it is ended after that, as by its time-out; 0: never.
+
+        Raises:
+            WorkspaceError: the site was lost.
+        """
+        ...
+
+    async def give_back(self, job: str) -> None:
+        """The call of this name has an outcome: what is left of its command dies with the attempt."""
+        ...
+
+    async def end_others(self, jobs: Collection[str]) -> None:
+        """End every command of an attempt before whose name begins with none of these."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import anyio
 import pytest
 
 from outlast.records import CallOutcome, FilesKept
@@ -29,6 +30,10 @@ PROBE = (
 
 def harness(name: str) -> object:
     return pytest.param(name, marks=pytest.mark.harness(harness=name))
+
+
+def full(name: str) -> object:
+    return pytest.param(name, marks=[pytest.mark.harness(harness=name), pytest.mark.full])
 
 
 async def texts(stage: Stage) -> Mapping[str, bytes]:
@@ -103,3 +108,49 @@ async def test_moved(tmp_path: Path) -> None:
         told = stage.last_body().decode()
         assert "return 7" in told
         assert "No such file" in told, "what the command did is gone with its sandbox"
+
+
+LONG = "echo begun >> log; echo one; sleep {seconds}; echo two >&2; echo ended >> log; echo three"
+
+
+def told_of(name: str, body: str) -> None:
+    """The model reads all that the command said, as its harness would have told it."""
+    assert all(word in body for word in ("one", "two", "three")), body
+    if name == "codex":
+        assert "Process exited with code 0" in body
+
+
+async def grown(path: Path, text: str) -> Path:
+    """The file that a pattern below a directory names, once it holds a text."""
+    with anyio.fail_after(60):
+        while True:
+            for found in path.glob("data/sandboxes/*/files/log"):
+                if text in found.read_text():
+                    return found
+            await anyio.sleep(0.05)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "name", [full(name) if name != "claude-code" else harness(name) for name in SUBJECTS]
+)
+async def test_only_the_worker_dies(name: str, tmp_path: Path) -> None:
+    """What the harness's own shell runs goes on: the next worker waits for it, and it is not begun again."""
+    subject = SUBJECTS[name]
+    command = subject.shell(LONG.format(seconds=6))
+    assert command is not None
+    script = {"go": [Step(text="I try.", tools=(command,)), *says("It has run.")]}
+    async with staged(subject, tmp_path, script) as stage:
+        stage.workspace = sandbox(idle_s=60)
+        turn = await stage.send(prompt("go"))
+        victim = await stage.victim(session="s")
+        log = await grown(tmp_path, "begun")
+        victim.kill()
+        await victim.death()
+        assert log.read_text() == "begun\n", "the worker died in the middle of it"
+        assert str(await stage.finish(turn)) == "It has run."
+        assert log.read_text() == "begun\nended\n"
+        told_of(name, stage.last_body().decode())
+        assert (await texts(stage))["log"] == b"begun\nended\n"
+        outcomes = [one for one in await stage.of_kind(CallOutcome) if one.call == 2]
+        assert [one.status for one in outcomes] == ["ok"]

@@ -18,6 +18,7 @@ from outlast.engine.permits import Permits
 from outlast.engine.results import outcome_of
 from outlast.engine.runs import Runs
 from outlast.engine.scene import noted
+from outlast.engine.shells import Shells
 from outlast.engine.waits import LOOK_S
 from outlast.errors import TurnStopped
 from outlast.fold import CallState
@@ -47,6 +48,7 @@ class AttemptCalls(LoopCalls):
         self._permits = Permits(context)
         self._running = Runs(context.eased)
         self._offsets: dict[tuple[int, str], int] = {}
+        self.shells = Shells(context)
         self._beginning = 0
         """Calls whose intent is being written."""
         self.may_run: set[int] = set()
@@ -99,6 +101,7 @@ class AttemptCalls(LoopCalls):
         # Arguments may differ, since harnesses normalise them; but recovery must not be bolder than what begins allows.
         if stricter(intent.policy, means.policy) != intent.policy:
             return Deny(NOT_GRANTED)
+        self.shells.note(intent.call, means.shell)
         return await self._let(state, arguments, means.inquiry) or Let(intent.call, arguments)
 
     async def begin_unasked(self, call: int) -> None:
@@ -370,6 +373,7 @@ class AttemptCalls(LoopCalls):
             await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
             await context.writer.durable(landed)
             hands.landed()
+        await self.shells.ended(state)
         await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy=intent.policy)
         asyncio.get_running_loop().call_soon(context.eased)
         return result

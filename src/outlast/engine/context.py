@@ -18,7 +18,7 @@ from outlast.engine.queued import Landing
 from outlast.engine.term import Term
 from outlast.engine.writer import Writer
 from outlast.errors import AttemptLost, OutlastError, TurnStopped
-from outlast.fold import TurnState
+from outlast.fold import CallState, TurnState
 from outlast.gate import Gate
 from outlast.ids import digest
 from outlast.inquiry import Scene
@@ -27,7 +27,7 @@ from outlast.records import AnyRecord, CallIntent, Payload, TurnParked
 from outlast.records.kinds import ParkedFor
 from outlast.rules import Rule
 from outlast.tool import Tool
-from outlast.workspace import Site
+from outlast.workspace import LendsShell, Site
 from outlast.world import World
 
 HANDED_OVER: Final = "handed over"
@@ -131,6 +131,8 @@ class Context:
                 offered = self.adapter.offered({} if opened is None else opened.settings)
                 self.tools = with_stand_ins(self.tools, offered)
             self.tools = {name: replayed(tool) for name, tool in self.tools.items()}
+        if isinstance(site, LendsShell):
+            await site.end_others([self.job_of(call) for call in self.turn.open_calls()])
         if not resumed or not (self.turn.calls or self.files.kept):
             await self.files.begin()
 
@@ -287,6 +289,10 @@ class Context:
         born = 0.0 if opened is None else opened.at_s
         names = (self.world.tenant, self.session, repr(born), str(call))
         return f"outlast-{digest(*(name.encode() for name in names))}"
+
+    def job_of(self, state: CallState) -> str:
+        """The name of a call's commands in the workspace: of the first, and what those of others begin with."""
+        return state.intent.key or self.key_of(state.intent.call)
 
     async def value(self, payload: Payload) -> Any:
         """The JSON value of a payload, fetched if it is behind a blob."""

@@ -74,6 +74,11 @@ class WorkFiles:
         return self._site
 
     @property
+    def open_site(self) -> Site | None:
+        """The open site, if there is one."""
+        return self._site
+
+    @property
     def forgets(self) -> bool:
         """Whatever an interrupted call of our own did to it is gone, and it reaches nothing else."""
         return self._site is not None and not self._site.hosts_programs

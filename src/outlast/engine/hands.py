@@ -25,8 +25,7 @@ class Hands:
         self._kept: Sequence[FilesKept] = ()
 
     def _key(self) -> str:
-        intent = self._state.intent
-        return intent.key or self._context.key_of(intent.call)
+        return self._context.job_of(self._state)
 
     @property
     def io(self) -> CallIO:

@@ -57,6 +57,7 @@ async def recover(attempt: EngineAttempt, context: Context) -> None:
     await attempt.calls.told.recall()
     await context.fetched([state.intent for state in context.turn.open_calls() if _is_tool_of_it(state)])
     await _say_undone(attempt, context)
+    await _all([_take_up(state, attempt) for state in context.turn.open_calls()])
     can, declare = context.adapter.abilities, _declare(context)
     found = await _inquire(plan(context.turn, declare, can, context.clock.now()), attempt, context)
     steps = plan(context.turn, declare, can, context.clock.now(), found)
@@ -82,6 +83,17 @@ async def _say_undone(attempt: EngineAttempt, context: Context) -> None:
             continue
         if undone == "all" or (undone == "files" and _is_in_files(intent, context)):
             await attempt.calls.settle(state, ToolResult("interrupted", UNDONE))
+
+
+async def _take_up(state: CallState, attempt: EngineAttempt) -> int:
+    """End what the harness had begun by a command that has outlived it, as that ends; a person's word comes first."""
+    calls = attempt.calls
+    if not _is_tool_of_it(state) or not state.begun or state.decided is not None:
+        return 0
+    result = await calls.shells.take_up(state, lambda text: calls.show(state.intent.call, "output", text))
+    if result is not None:
+        await calls.settle(state, result)
+    return 0
 
 
 def _is_tool_of_it(state: CallState) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from outlast.adapter import Attempt, Process, Resolved, TurnResult
 from outlast.adapters.claude_code import launch
 from outlast.adapters.claude_code.adoption import adopt
+from outlast.adapters.claude_code.commands import shell_use
 from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.driver import Driver
 from outlast.adapters.claude_code.edits import inquiry_of
@@ -79,7 +80,8 @@ class ClaudeCode:
             # Another server's whose name begins like ours, or nobody's: if it runs at all, then in the harness.
         spawns = str(arguments.get("prompt", "")) if name in _SPAWNING else ""
         policy = policy_of(name, arguments, self.policies)
-        return Resolved(name, "harness", policy, spawns=spawns, inquiry=inquiry_of(name, arguments))
+        inquiry, shell = inquiry_of(name, arguments), shell_use(name, arguments)
+        return Resolved(name, "harness", policy, spawns=spawns, inquiry=inquiry, shell=shell)
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; `transcript` is a file below `~/.claude/projects`."""
@@ -143,6 +145,7 @@ async def carry(
             tools=bool(attempt.tools),
             tool_home=tools_home(attempt),
             direct=past_proxies(inherited),
+            shell=attempt.places.shell,
         )
         argv = launch.argv(started, resume=ready.resume)
         env = launch.environment(started, inherited, go_on=not ready.say_prompt)

@@ -80,6 +80,8 @@ class Launch:
     """Variables that lead past proxies to the gateway, and to whom the user's environment names. They stand above every
     other setting, so that the user's own names must be among them."""
     python: str = sys.executable
+    shell: str = ""
+    """What its commands are run with; empty: its own choice."""
 
 
 def session_uuid(tenant: str, session: str) -> str:
@@ -181,6 +183,7 @@ def environment(launch: Launch, inherited: Mapping[str, str], *, go_on: bool) ->
         TOKEN_VARIABLE: launch.door.token,
         **past_proxies(inherited),
         "HOME": str(launch.tool_home or launch.home),
+        **({"SHELL": launch.shell, "CLAUDE_CODE_SHELL": launch.shell} if launch.shell else {}),
         **(_RESUMING if go_on else {}),
     }
 

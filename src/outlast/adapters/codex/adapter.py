@@ -9,6 +9,7 @@ from typing import Any
 from outlast.adapter import Attempt, Resolved, TurnResult
 from outlast.adapters.codex import launch
 from outlast.adapters.codex.adoption import adopt
+from outlast.adapters.codex.commands import shell_use
 from outlast.adapters.codex.dialogue import CodexDialogue
 from outlast.adapters.codex.driver import Driver
 from outlast.adapters.codex.edits import inquiry_of
@@ -73,8 +74,8 @@ class Codex:
         if tool is not None:
             return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         policy = policy_of(name, arguments, self.policies)
-        inquiry = inquiry_of(name, arguments)
-        return Resolved(name, "harness", policy, unasked=name in UNASKED, inquiry=inquiry)
+        inquiry, shell = inquiry_of(name, arguments), shell_use(name, arguments)
+        return Resolved(name, "harness", policy, unasked=name in UNASKED, inquiry=inquiry, shell=shell)
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; `transcript` is a rollout below `~/.codex/sessions`."""

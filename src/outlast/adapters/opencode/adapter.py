@@ -10,6 +10,7 @@ from typing import Any
 from outlast.adapter import Attempt, Resolved, TurnResult
 from outlast.adapters.opencode import launch
 from outlast.adapters.opencode.adoption import adopt
+from outlast.adapters.opencode.commands import shell_use
 from outlast.adapters.opencode.conversation import prepare
 from outlast.adapters.opencode.dialogue import Bare, OpenCodeDialogue
 from outlast.adapters.opencode.driver import Driver
@@ -83,7 +84,8 @@ class OpenCode:
             return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         spawns = str(arguments.get("prompt", "")) if name == "task" else ""
         policy = policy_of(name, arguments, self.policies)
-        return Resolved(name, "harness", policy, spawns=spawns, inquiry=inquiry_of(name, arguments))
+        inquiry, shell = inquiry_of(name, arguments), shell_use(name, arguments)
+        return Resolved(name, "harness", policy, spawns=spawns, inquiry=inquiry, shell=shell)
 
     @property
     def keeps(self) -> Collection[str]:
@@ -141,6 +143,7 @@ class OpenCode:
                 tool_home=tools_home(attempt),
                 denied=denied([tool.name for tool in standing]) if shown else None,
                 table=table_of(program.program, launch.provider_of(model)),
+                shell=attempt.places.shell,
             )
             launch.lay_out(started)
             env = launch.environment(started, os.environ)

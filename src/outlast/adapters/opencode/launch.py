@@ -110,6 +110,8 @@ class Launch:
     """The application's tools are offered. Prompts that are typed at a terminal have none."""
     denied: Sequence[str] | None = None
     """It has no tools of its own (`outlast.offering`): the permissions by which they are taken away."""
+    shell: str = ""
+    """What its commands are run with; empty: its own choice."""
     typed_url: str = ""
     """Where the plugin tells what is typed at a terminal; empty without one."""
 
@@ -232,6 +234,7 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, st
         "OUTLAST_HOOKS_URL": launch.door.hooks_url,
         "OUTLAST_TOOLS_URL": launch.door.tools_url,
         "OUTLAST_SHELL_ENV": _json(shell_environment(inherited)),
+        **({"SHELL": launch.shell} if launch.shell else {}),
         **({"OUTLAST_TERMINAL_URL": launch.typed_url} if launch.typed_url else {}),
     }
 

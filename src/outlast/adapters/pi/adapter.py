@@ -11,6 +11,7 @@ import msgspec
 from outlast.adapter import Attempt, Resolved, TurnResult
 from outlast.adapters.pi import launch
 from outlast.adapters.pi.adoption import Asks, adopt
+from outlast.adapters.pi.commands import shell_use
 from outlast.adapters.pi.dialogue import PiDialogue, Welcome
 from outlast.adapters.pi.driver import Driver
 from outlast.adapters.pi.edits import inquiry_of
@@ -85,7 +86,8 @@ class Pi:
         if tool is not None:
             return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         policy = policy_of(name, arguments, self.policies)
-        return Resolved(name, "harness", policy, inquiry=inquiry_of(name, arguments))
+        inquiry, shell = inquiry_of(name, arguments), shell_use(name, arguments)
+        return Resolved(name, "harness", policy, inquiry=inquiry, shell=shell)
 
     @property
     def keeps(self) -> Collection[str]:
@@ -148,6 +150,7 @@ class Pi:
                 options=attempt.settings.get("options") or {},
                 tool_home=tools_home(attempt),
                 bare=bool(shown),
+                shell=attempt.places.shell,
             )
             started = as_chosen(started, typed)
             dialogue.config = launch.provider_config(started)

@@ -72,6 +72,8 @@ class Launch:
     """More of Pi's settings."""
     tool_home: Path | None = None
     """HOME of Pi and its tools; None: `home`. No request depends on it."""
+    shell: str = ""
+    """What its commands are run with; empty: its own choice."""
     terminal_url: str = ""
     """Who is told of what is typed at a terminal; empty: nobody is there."""
     bare: bool = False
@@ -145,7 +147,8 @@ def settings(launch: Launch) -> Mapping[str, Any]:
     chosen = (
         {"defaultProvider": provider(launch.api), "defaultModel": launch.default} if launch.default else {}
     )
-    return {**chosen, **launch.options, **SETTINGS}
+    shell = {"shellPath": launch.shell} if launch.shell else {}
+    return {**chosen, **launch.options, **shell, **SETTINGS}
 
 
 def environment(launch: Launch, inherited: Mapping[str, str]) -> Mapping[str, str]:

@@ -5,8 +5,9 @@ from typing import Final
 import anyio
 
 from outlast.errors import BoxError
-from outlast.sandbox import JobAsk
+from outlast.sandbox import JobAsk, Left
 from outlast.testing.sandbox_contract.blocks import (
+    SOON_S,
     begun,
     ended,
     held,
@@ -141,6 +142,24 @@ async def a_job_has_ended_when_all_of_its_tree_has(ground: Ground) -> None:
 
 
 @promise()
+async def a_job_says_how_its_command_ended_while_its_tree_goes_on(ground: Ground) -> None:
+    async with held(ground) as box:
+        job = await begun(box, "(sleep 1; echo late) & echo now; echo err >&2; exit 4")
+        with anyio.fail_after(SOON_S):
+            left = await job.left()
+            same(left, Left(4, len("now\n"), len("err\n")))
+            same(await ended(job), 4)
+            same(await written(job), "now\nlate\n")
+            same(await job.left(), left)
+            same(
+                await (await begun(box, "exec sleep 600", timeout_s=0.5)).left(),
+                Left(124, 0, 0, timed_out=True),
+            )
+            same(await (await begun(box, "exit 124")).left(), Left(124, 0, 0))
+            same((await (await begun(box, "kill -9 $PPID; sleep 600")).left()).status != 0, True)
+
+
+@promise()
 async def a_job_past_its_time_is_killed_with_all_of_its_tree(ground: Ground) -> None:
     async with held(ground) as box:
         job = await begun(box, "setsid sleep 600 & echo $!; sleep 600", timeout_s=0.5)
@@ -156,6 +175,32 @@ async def a_job_that_a_signal_ended_says_which(ground: Ground) -> None:
         job = await begun(box, "exec sleep 600")
         await job.signal(9)
         same(await ended(job), 137)
+
+
+@promise()
+async def a_merged_job_writes_one_output_in_order(ground: Ground) -> None:
+    async with held(ground) as box:
+        line = "echo a; echo b >&2; echo c; echo d >&2"
+        job = await box.begin(JobAsk("merged", ["sh", "-c", line], merged=True))
+        same(await ended(job), 0)
+        same((await written(job), await written(job, "stderr")), ("a\nb\nc\nd\n", ""))
+
+
+@promise()
+async def jobs_that_run_and_are_not_tied_are_named_and_can_be_tied(ground: Ground) -> None:
+    async with held(ground) as box:
+        await begun(box, "exec sleep 600", job="loose")
+        await ended(await begun(box, "true", job="over"))
+        await begun(box, "exec sleep 600", job="bound", tied=True)
+        same(list(await box.loose()), ["loose"])
+        timed = await begun(box, "sleep 2; echo late", job="timed", timeout_s=1)
+        for name in ("loose", "timed", "over", "none"):
+            await box.tie(name)
+        same(list(await box.loose()), [])
+        same((await ended(timed), await written(timed)), (0, "late\n"))
+        await box.tie("timed", kept=False)
+        await box.tie("bound", kept=False)
+        same((await box.find("timed"), await box.find("bound") is None), (None, False))
 
 
 @promise()

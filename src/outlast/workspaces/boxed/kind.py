@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final, Protocol, cast, runtime_checkable
@@ -15,6 +16,7 @@ from outlast.sandbox import Box, OpenProvider, SandboxProvider, Spec
 from outlast.workspace import Note, Passage, Stay, Undone
 from outlast.workspaces.boxed.description import CWD, Sandboxed, read_sandbox
 from outlast.workspaces.boxed.ground import SANDBOXES, Ground, ground_of
+from outlast.workspaces.boxed.shells import PLACES, lent_shells
 from outlast.workspaces.boxed.site import BoxSite, remember, stands_for
 from outlast.workspaces.drive import Drive, Folder
 from outlast.workspaces.egress import CredentialUsed, Egress, Event, Outside, TurnedAway, Who, open_egress
@@ -50,7 +52,10 @@ class SandboxKind:
             out = await held.enter_async_context(
                 open_egress(said.network, who, ground.way_out, gateway=gateway, outside=outside)
             )
+            lent = await held.enter_async_context(lent_shells(ground.way_out)) if said.idle_s else None
             spec = spec_of(said, stay, ground, out)
+            if lent is not None:
+                spec = replace(spec, ways=(*spec.ways, lent[0]), shell=PLACES[0])
             fits = stay.root in stands_for(ground)
             box = await held.enter_async_context(_attached(provider, spec, stay.fence, fits=fits))
             await _lay_out(box, ground, drive, stay.root)
@@ -59,6 +64,8 @@ class SandboxKind:
             leads_out = said.network.allow or said.network.credentials
             undoes: Undone = "" if not back else "files" if leads_out else "all"
             site = BoxSite(box, ground, drive, stay.root, cwd=CWD, undoes=undoes)
+            if lent is not None:
+                site.shells = await lent[1](box)
             tasks = await held.enter_async_context(task_group())
             tasks.start_soon(site.beat)
             held.callback(tasks.cancel_scope.cancel)

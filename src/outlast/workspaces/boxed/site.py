@@ -1,6 +1,7 @@
 """The site of a sandbox: commands as jobs of its box, its files captured by their drive."""
 
 from codecs import getincrementaldecoder
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from signal import SIGKILL
 from typing import TYPE_CHECKING, Final, Literal
@@ -12,10 +13,11 @@ from outlast.drive import Capture
 from outlast.errors import BoxGone, WorkspaceError
 from outlast.groups import task_group
 from outlast.sandbox import Box, Job, JobAsk
-from outlast.workspace import Command, Files, Ran, Undone
+from outlast.workspace import Command, Files, Lender, Ran, Undone
 from outlast.workspaces.boxed.files import BoxFiles
 from outlast.workspaces.boxed.ground import Ground
 from outlast.workspaces.boxed.programs import BoxPrograms
+from outlast.workspaces.boxed.shells import BoxShells
 from outlast.workspaces.drive import Drive, Folder
 from outlast.workspaces.runs import Runs
 from outlast.workspaces.virtual.output import Stream
@@ -51,6 +53,8 @@ class BoxSite:
         self._lived = box.lived
         self._begun: set[str] = set()
         self._runs = Runs()
+        self.shells = BoxShells(box)
+        """Of commands that programs run; a box that does not outlive its worker lends none."""
 
     @property
     def cwd(self) -> str:
@@ -72,6 +76,25 @@ class BoxSite:
     def undoes(self) -> Undone:
         """See `outlast.workspace.Undoes`."""
         return self._undoes
+
+    @property
+    def shell(self) -> str:
+        """See `outlast.workspace.LendsShell`, here and below."""
+        return self.shells.path
+
+    def lend(self, lender: Lender | None) -> None:
+        self.shells.lend(lender)
+
+    async def take_up(
+        self, job: str, show: Callable[[str], None], outlasts: Callable[[], bool], patience_s: float = 0.0
+    ) -> Ran | None:
+        return await self.shells.take_up(job, show, outlasts, patience_s)
+
+    async def give_back(self, job: str) -> None:
+        await self.shells.give_back(job)
+
+    async def end_others(self, jobs: Collection[str]) -> None:
+        await self.shells.end_others(jobs)
 
     async def run(self, command: Command) -> Ran:
         return await self._runs.run(command, lambda: self._run(command))

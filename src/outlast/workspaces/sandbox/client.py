@@ -13,7 +13,7 @@ from outlast.drive import Entry
 from outlast.errors import BoxError, BoxGone, Fenced
 from outlast.groups import task_group
 from outlast.ids import new_id
-from outlast.sandbox import JobAsk, Ref, Spec
+from outlast.sandbox import JobAsk, Left, Ref, Spec
 from outlast.workspaces.sandbox.inside.wire import PIECE
 from outlast.workspaces.sandbox.line import WAIT_S, Dial, Line, content, items, number, text
 from outlast.workspaces.unix import connect
@@ -72,6 +72,15 @@ class HeldJob:
             if "status" in answer:
                 return number(answer, "status", self._line.name)
 
+    async def left(self) -> Left:
+        while True:
+            answer = await self._line.ask("left", job=self._name, wait_s=WAIT_S)
+            if "status" in answer:
+                status, out, err = (
+                    number(answer, name, self._line.name) for name in ("status", "stdout", "stderr")
+                )
+                return Left(status, out, err, bool(answer.get("timed_out")))
+
     async def _give(self, piece: bytes) -> None:
         at = self._stdin_at
         while "given" not in await self._line.ask("write", job=self._name, at=at, data=piece, wait_s=WAIT_S):
@@ -103,6 +112,7 @@ class HeldBox:
             tied=int(ask.tied),
             stdin=int(ask.stdin),
             timeout_ms=math.ceil(ask.timeout_s * 1000),
+            merged=int(ask.merged),
         )
         return HeldJob(self._line, ask.job, number(answer, "stdin_at", self._line.name))
 
@@ -114,6 +124,14 @@ class HeldBox:
     async def drop(self, job: str) -> None:
         while "dropped" not in await self._line.ask("drop", job=job, wait_s=WAIT_S):
             pass
+
+    async def tie(self, job: str, *, kept: bool = True) -> None:
+        await self._line.ask("tie", job=job, kept=int(kept))
+
+    async def loose(self) -> Sequence[str]:
+        answer = await self._line.ask("loose")
+        names = items(answer, "jobs", self._line.name)
+        return [text({"job": name}, "job", self._line.name) for name in names]
 
     async def beat(self, for_s: float) -> None:
         await self._line.ask("beat", for_ms=int(for_s * 1000))

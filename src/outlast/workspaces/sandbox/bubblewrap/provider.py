@@ -289,7 +289,9 @@ def _ref(card: Card) -> Ref:
 def _digest(spec: Spec, user: _User) -> str:
     """Of what a standing box cannot be made to differ in."""
     mounts = sorted((str(one.source), one.target, one.writable) for one in spec.mounts)
-    fixed: Any = (spec.image, spec.cwd, mounts, spec.env.get("HOME"), spec.limits, spec.idle_s > 0, user.uid)
+    fixed: Any = (
+        spec.image, spec.cwd, mounts, spec.env.get("HOME"), spec.limits, spec.idle_s > 0, user.uid, spec.shell
+    )  # fmt: skip
     return digest(msgspec.json.encode(fixed))
 
 

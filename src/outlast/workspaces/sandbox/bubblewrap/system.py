@@ -142,7 +142,7 @@ def _system() -> list[Step]:
 def _etc(spec: Spec, uid: int, gid: int) -> list[Step]:
     home = spec.env.get("HOME", spec.cwd)
     made = {
-        "passwd": f"root:x:0:0:root:/root:/bin/sh\nagent:x:{uid}:{gid}:agent:{home}:/bin/bash\n"
+        "passwd": f"root:x:0:0:root:/root:/bin/sh\nagent:x:{uid}:{gid}:agent:{home}:{spec.shell}\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
         "group": f"root:x:0:\nagent:x:{gid}:\nnogroup:x:65534:\n",
         "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",

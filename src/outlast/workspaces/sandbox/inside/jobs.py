@@ -23,6 +23,7 @@ _AT_ONCE = 256 * 1024
 _KILL_AGAIN_S = 0.01
 _KEPT_JOBS = 200
 """So many that have ended have their output kept, and its descriptors; then the oldest is dropped for a new one."""
+_DRAINED = 8  # pieces: more than a pipe holds
 
 
 class Refusal(Exception):
@@ -36,12 +37,15 @@ class Refusal(Exception):
 class Plan:
     """A job as it was asked for."""
 
-    def __init__(self, name: str, start: Start, *, tied: bool, stdin: bool, timeout_s: float) -> None:
+    def __init__(
+        self, name: str, start: Start, *, tied: bool, stdin: bool, timeout_s: float, merged: bool
+    ) -> None:
         self.name = name
         self.start = start
         self.tied = tied
         self.stdin = stdin
         self.timeout_s = timeout_s
+        self.merged = merged
 
 
 class Job:
@@ -54,6 +58,8 @@ class Job:
         self.failed = ""  # why it was never begun
         self.begun = False
         self.stdin_at = 0
+        # How the command itself ended, and how much the job had written by then: its tree may go on.
+        self.left: dict[str, object] | None = None
         self.waiting: list[Callable[[], bool]] = []  # each says whether it is done with
         self._loop = around.loop
         self._dead = around.dead
@@ -62,27 +68,32 @@ class Job:
         self._sources: dict[str, int] = {}
         self._stdin = -1
         self._unwritten = bytearray()
+        self.unwanted = False
         self._closing = False
         self._killing = False
         self._verdict: int | None = None
+        self._timed = plan.timeout_s > 0
+        self._over_time = False
         self._begin(plan)
 
     def _begin(self, plan: Plan) -> None:
         made: list[int] = []
         try:
             _open_streams(made, stdin=plan.stdin)
-            out, out_w, err, err_w, failed, failed_w, source, self._stdin = made
-            self.keeper = trees.begin(plan.start, (source, out_w, err_w), failed_w)
+            out, out_w, err, err_w, failed, failed_w, said, said_w, source, self._stdin = made
+            stdio = (source, out_w, out_w if plan.merged else err_w)
+            self.keeper = trees.begin(plan.start, stdio, failed_w, said_w)
         except OSError as full:
             for fd in filter(_is_open, made):
                 os.close(fd)
             kind = "full" if full.errno in {errno.EMFILE, errno.ENFILE} else "refused"
             raise Refusal(kind, f"no process can be started in it: {full.strerror}") from full
-        for fd in (source, out_w, err_w, failed_w):
+        for fd in (source, out_w, err_w, failed_w, said_w):
             os.close(fd)
         self._pidfd = os.pidfd_open(self.keeper)  # there is room for it: others were closed just now
         self._loop.watch(self._pidfd, READ, lambda _events: self._keeper_gone())
         self._loop.watch(failed, READ, lambda _events: self._settle_begin(failed))
+        self._loop.watch(said, READ, lambda _events: self._command_gone(said))
         for name, fd in (("stdout", out), ("stderr", err)):
             os.set_blocking(fd, False)
             self._sources[name] = fd
@@ -154,9 +165,14 @@ class Job:
         trees.send([self.keeper], trees.SIGCONT)  # it may have stopped its keeper
         self._loop.at(now_s() + _KILL_AGAIN_S, self._kill_on)  # one that forks all the time has to be caught
 
+    def tie(self) -> None:
+        """It dies with its holder, and not by its time."""
+        self.tied = True
+        self._timed = False
+
     def _time_out(self) -> None:
-        if not self.ended:
-            self._verdict = TIMED_OUT
+        if self._timed and not self.ended:
+            self._verdict, self._over_time = TIMED_OUT, True
             self.kill()
 
     def _settle_begin(self, fd: int) -> None:
@@ -165,6 +181,25 @@ class Job:
         os.close(fd)
         self.begun = not self.failed
         self.changed()
+
+    def _command_gone(self, fd: int) -> None:
+        status = os.read(fd, 16)
+        self._loop.forget(fd)
+        os.close(fd)
+        if status:  # else its keeper was killed: the end of the job says more
+            self._note_left(int(status))
+            self.changed()
+
+    def _note_left(self, status: int) -> None:
+        if self.left is not None:
+            return
+        for name in list(self._sources):
+            for _ in range(_DRAINED):  # what it left running may write all the time
+                if not self._take(name):
+                    break
+        ends = {name: kept.end for name, kept in self._kept.items()}
+        known = status if self._verdict is None else self._verdict
+        self.left = {"status": known, "timed_out": int(self._over_time), **ends}
 
     def _take(self, name: str) -> bool:
         """Keep what is there to read. Returns False at the end of the stream, or where there is nothing now."""
@@ -231,12 +266,13 @@ class Job:
                 os.close(self._sources.pop(name))
         self._let_go()
         self.status = self._verdict
+        self._note_left(self.status or 0)
         self.changed()
 
 
 def _open_streams(made: list[int], *, stdin: bool) -> None:
-    """Both ends of output, errors and what cannot be begun, where a job reads from, and what it is given by (or -1)."""
-    for _ in range(3):
+    """Both ends of output, errors, what cannot be begun, how it ended; where it reads from, and is given by (or -1)."""
+    for _ in range(4):
         made += os.pipe()
     made += os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
 
@@ -304,6 +340,12 @@ class Jobs:
         """
         return any(job.ended and job.forget() for job in self._jobs.values())
 
+    def unwanted(self, job: Job, unwanted: bool) -> None:  # noqa: FBT001 - as it was asked
+        """Whether nobody asks for it any more when it has ended."""
+        job.unwanted = unwanted
+        if unwanted and job.ended:
+            self.forget(job)
+
     def forget(self, job: Job) -> None:
         """Its output is gone. A job that was never begun leaves its name free."""
         job.forget()
@@ -323,6 +365,8 @@ class Jobs:
             self.loop.at(now_s() + _KILL_AGAIN_S, lambda: self.end(job))
             return
         job.settle()
+        if job.unwanted:
+            self.forget(job)
 
     def _strays(self) -> list[int]:
         keepers = {job.keeper for job in self._jobs.values() if not job.ended}

@@ -160,6 +160,7 @@ class Server:
             tied=bool(asked["tied"]),
             stdin=bool(asked["stdin"]),
             timeout_s=asked["timeout_ms"] / 1000,
+            merged=bool(asked.get("merged")),
         )
         job = self.jobs.begin(plan, holding.cap)
         number = asked["id"]
@@ -179,6 +180,17 @@ class Server:
         job = self.jobs.find(asked["job"])
         return {} if job is None or not job.begun else {"stdin_at": job.stdin_at}
 
+    def _op_tie(self, _stream: Stream, asked: dict[str, Any]) -> dict[str, object]:
+        job = self.jobs.find(asked["job"])
+        if job is not None:
+            job.tie()
+            self.jobs.unwanted(job, not asked["kept"])
+        return {}
+
+    def _op_loose(self, _stream: Stream, _asked: dict[str, Any]) -> dict[str, object]:
+        jobs = self.jobs.names().values()
+        return {"jobs": [job.name for job in jobs if not (job.tied or job.ended)]}
+
     def _op_output(self, stream: Stream, asked: dict[str, Any]) -> None:
         job, name, offset = self.jobs.get(asked["job"]), asked["stream"], asked["offset"]
         if name not in STREAMS:
@@ -195,6 +207,10 @@ class Server:
     def _op_wait(self, stream: Stream, asked: dict[str, Any]) -> None:
         job = self.jobs.get(asked["job"])
         self._wait(stream, asked, job, lambda: None if job.status is None else {"status": job.status})
+
+    def _op_left(self, stream: Stream, asked: dict[str, Any]) -> None:
+        job = self.jobs.get(asked["job"])
+        self._wait(stream, asked, job, lambda: job.left)
 
     def _op_write(self, stream: Stream, asked: dict[str, Any]) -> None:
         job = self.jobs.get(asked["job"])

@@ -69,10 +69,11 @@ class Start:
         self.limits = limits
 
 
-def begin(start: Start, stdio: tuple[int, int, int], failed: int) -> int:
+def begin(start: Start, stdio: tuple[int, int, int], failed: int, said: int) -> int:
     """Begin a command under a keeper of its own. Returns the keeper's pid.
 
-    `stdio` is what the command gets; what cannot be begun is written to the descriptor `failed`, which else ends empty.
+    `stdio` is what the command gets; what cannot be begun is written to the descriptor `failed`, which else ends empty;
+    the command's status to `said`, whatever of its tree lives on.
 
     Raises:
         OSError: there can be no more processes.
@@ -81,13 +82,13 @@ def begin(start: Start, stdio: tuple[int, int, int], failed: int) -> int:
     if keeper == 0:
         status = _UNKNOWN
         try:
-            status = _keep(start, stdio, failed)
+            status = _keep(start, stdio, failed, said)
         finally:
             os._exit(status)
     return keeper
 
 
-def _keep(start: Start, stdio: tuple[int, int, int], failed: int) -> int:
+def _keep(start: Start, stdio: tuple[int, int, int], failed: int, said: int) -> int:
     _prctl(_SET_DEATH_SIGNAL, SIGKILL)
     _prctl(_SET_SUBREAPER, 1)
     try:
@@ -104,7 +105,7 @@ def _keep(start: Start, stdio: tuple[int, int, int], failed: int) -> int:
         finally:
             os._exit(_UNKNOWN)
     ignore_signals()
-    _close_all_but(())
+    _close_all_but((said,))
     status = 0
     while True:
         try:
@@ -113,6 +114,8 @@ def _keep(start: Start, stdio: tuple[int, int, int], failed: int) -> int:
             return status
         if pid == command:
             status = status_of(ended)
+            os.write(said, b"%d" % status)
+            os.close(said)
 
 
 def _why(start: Start, wrong: Exception) -> str:
