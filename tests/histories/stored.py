@@ -11,7 +11,7 @@ from outlast.codec import canonical, decode_input, read_messages, request_of, un
 from outlast.fold import CallState, SessionState, TurnState, fold
 from outlast.fold import records_of as of_commit
 from outlast.ids import digest
-from outlast.records import AnyRecord, CallIntent, Payload
+from outlast.records import EMPTY, AnyRecord, CallIntent, Payload
 from outlast.records.events import face
 from outlast.world.commit import Commit, Header
 
@@ -159,6 +159,7 @@ def _turn(turn: TurnState, history: History) -> dict[str, Any]:
                 **(
                     {"tries": call.tries} if call.tries else {}
                 ),  # not in what was written before there were any
+                **({"witness": _value(call.witness, history)} if call.witness != EMPTY else {}),
             }
             for number, call in turn.calls.items()
         },
