@@ -7,13 +7,19 @@ from typing import Any
 
 import pytest
 
+from outlast.engine.recover import FILES_BACK, UNDONE
+from outlast.gate import Point
 from outlast.ids import content_hash
-from outlast.records import CallStarted
+from outlast.records import CallIntent, CallOutcome, CallStarted, Verdict
+from outlast.recovery import IN_DOUBT
 from outlast.testing.adapter_contract import Subject, staged
-from outlast.testing.adapter_contract.stage import prompt, says
+from outlast.testing.adapter_contract.stage import prompt, says, seen, until
+from outlast.testing.faults import Spot
 from outlast.testing.models import Step, ToolUse
+from outlast.workspaces.sandbox import sandbox
 from tests.harnesses import claude_code, codex, opencode, pi
 
+TEXT = "".join(f"Line {number} of many.\n" for number in range(20_000))
 OLD = "one\ntwo\nthree\nfour\nfive\n"
 
 
@@ -163,3 +169,86 @@ def _placed(use: ToolUse, shop: Path) -> ToolUse:
         for key, value in use.input.items()
     }
     return ToolUse(name=use.name, input=given)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.full
+@pytest.mark.parametrize("name", [harness(name) for name in SUBJECTS])
+async def test_a_worker_killed_as_the_file_changes_leaves_nothing_unsaid(name: str, tmp_path: Path) -> None:
+    subject, _ = SUBJECTS[name]
+    edit = subject.write("note.txt", TEXT)
+    assert edit is not None
+    async with staged(
+        subject, tmp_path, {"go": [Step(text="I write.", tools=(edit,)), *says("Done.")]}
+    ) as stage:
+        turn = await stage.send(prompt("go"))
+        victim = await stage.victim(session="s")
+        file = stage.shop / "note.txt"
+        await until(file.exists)
+        victim.kill()
+        await victim.death()
+        left = file.read_text()
+        stage.forget_home()
+        assert str(await stage.finish(turn)) == "Done."
+        (intent,) = [one for one in await stage.of_kind(CallIntent) if one.kind == "tool"]
+        (outcome,) = [one for one in await stage.of_kind(CallOutcome) if one.call == intent.call]
+        assert outcome.status == ("ok" if left == TEXT else "in_doubt"), (
+            f"{len(left)} characters were written"
+        )
+        assert file.read_text() == left
+        await stage.kept()
+
+
+# Short names: the paths of sockets are below their directories.
+@pytest.mark.timeout(180)
+@pytest.mark.full
+@pytest.mark.harness(harness="claude-code")
+async def test_boxed(tmp_path: Path) -> None:
+    """An edit whose outcome was lost with the worker, in a sandbox that goes on: it is asked, from its own side."""
+    subject = SUBJECTS["claude-code"][0]
+    edit = subject.write("/workspace/note.txt", OLD)
+    assert edit is not None
+    async with staged(
+        subject, tmp_path, {"go": [Step(text="I write.", tools=(edit,)), *says("Done.")]}
+    ) as stage:
+        stage.workspace = sandbox(idle_s=60, allow=["example.com"])
+        turn = await stage.send(prompt("go"))
+        victim = await stage.victim(Spot(Point.OUTCOME_QUEUED, "verify"), session="s")
+        await victim.death()  # and no more: its home is the sandbox's too, which goes on
+        assert str(await stage.finish(turn)) == "Done."
+        (verdict,) = await stage.of_kind(Verdict)
+        assert verdict.verdict == "done"
+        assert "found in the files" in stage.last_body().decode()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.full
+@pytest.mark.harness(harness="claude-code", turns=2)
+async def test_anew(tmp_path: Path) -> None:
+    """An edit and a command, each cut off in a sandbox that reaches a host and is then lost."""
+    subject = SUBJECTS["claude-code"][0]
+    edit, command = subject.write("/workspace/note.txt", OLD), subject.shell("touch gone; sleep 60")
+    assert edit is not None
+    assert command is not None
+    script = {
+        "go": [Step(text="I write.", tools=(edit,)), *says("Done.")],
+        "next": [Step(text="I send.", tools=(command,)), *says("Sent.")],
+    }
+    async with staged(subject, tmp_path, script) as stage:
+        stage.workspace = sandbox(idle_s=0, allow=["example.com"])
+        turn = await stage.send(prompt("go"))
+        await stage.killed_at(Spot(Point.OUTCOME_QUEUED, "verify"))
+        assert str(await stage.finish(turn)) == "Done."
+        assert await stage.of_kind(Verdict) == []
+        assert UNDONE in stage.last_body().decode(), (
+            "it reaches nothing but files, and these are as they were"
+        )
+        turn = await stage.send(prompt("next"))
+        victim = await stage.victim(session="s")
+        await seen(turn, lambda event: event.kind == "call.started")
+        victim.kill()
+        await victim.death()
+        assert str(await stage.finish(turn)) == "Sent."
+        told = stage.last_body().decode()
+        assert IN_DOUBT in told
+        assert FILES_BACK in told, "what it sent to the host may stand"
