@@ -10,7 +10,7 @@ that differ in blanks or signs; what such a patch leads to is not told here.
 import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from outlast.adapters.edited import Contents, Edit, as_bytes, as_text
@@ -153,12 +153,15 @@ def _find(lines: Sequence[str], wanted: Sequence[str], begin: int, *, last: bool
     return None
 
 
-def patched(patch: str, says: Callable[[Sequence[Section]], str], *, within: str = "") -> Edit | None:
+def patched(
+    patch: str, says: Callable[[Sequence[Section]], str], *, within: str = "", shorn: bool = False
+) -> Edit | None:
     """A call that applies a patch; None where what it does is not plain.
 
     Args:
         says: how the harness says that it is done.
         within: the directory that its paths are relative to, if that is not where the harness works.
+        shorn: of a file that is added an empty line at its end is left out.
     """
     sections = sections_of(patch)
     if sections is None:
@@ -170,11 +173,17 @@ def patched(patch: str, says: Callable[[Sequence[Section]], str], *, within: str
     def apply(before: Contents) -> Contents:
         after: dict[str, bytes | None] = {}
         for section in sections:
-            after.update({place(path): data for path, data in _applied(section, before, place).items()})
+            done = _applied(_shorn(section) if shorn else section, before, place)
+            after.update({place(path): data for path, data in done.items()})
         return after
 
     paths = [place(path) for section in sections for path in section.paths]
     return Edit(paths, apply, lambda _: says(sections))
+
+
+def _shorn(section: Section) -> Section:
+    content = section.content.removesuffix("\n")
+    return replace(section, content=content if not content or content.endswith("\n") else section.content)
 
 
 def _applied(section: Section, before: Contents, place: Callable[[str], str]) -> Mapping[str, bytes | None]:

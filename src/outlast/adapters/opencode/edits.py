@@ -20,7 +20,7 @@ def inquiry_of(name: str, arguments: Mapping[str, Any]) -> EditInquiry | None:
 def _edit_of(name: str, arguments: Mapping[str, Any]) -> Edit | None:
     if name == "apply_patch":
         patch = arguments.get("patchText")
-        return patched(patch, _says) if isinstance(patch, str) else None
+        return patched(patch, _says, shorn=True) if isinstance(patch, str) else None
     path = local_path(arguments, "filePath")
     if not path:
         return None
