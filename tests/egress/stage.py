@@ -28,6 +28,7 @@ from outlast.workspaces.egress import (
     open_egress,
 )
 from outlast.workspaces.egress.authority import Authority, open_authority
+from outlast.workspaces.egress.upstream import Upstreams
 from outlast.workspaces.unix import UnixStream
 
 SOON_S = 5.0
@@ -228,6 +229,7 @@ async def stage(
     names: Mapping[str, Sequence[str]] | None = None,
     limits: Limits = QUICK,
     gateway: str = "",
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Stage]:
     """A way out for `network`, which trusts the authorities of `hosts`; names stand for this machine, or as given."""
     told: list[Event] = []
@@ -247,6 +249,7 @@ async def stage(
         roots=lambda: _pem(hosts).encode(),
         told=told.append,
         limits=limits,
+        proxies=Upstreams(environ or {}),
     )
     with tempfile.TemporaryDirectory(prefix="way-") as directory:
         way = Path(directory, "way")

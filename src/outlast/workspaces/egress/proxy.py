@@ -102,8 +102,11 @@ class Proxy:
         method = asked.method.decode()
         grant = self._means.policy.request(target.scheme, (target.host, target.port), method, target.path)
         proof = await self._proof(grant.credential)
-        headers = self._headers(asked, grant, proof)
-        request = h11.Request(method=asked.method, target=target.origin.encode(), headers=headers)
+        headers, address = self._headers(asked, grant, proof), target.origin
+        if grant.scheme == "http" and (upstream := self._means.dialer.upstream(grant)) is not None:
+            headers += upstream.headers
+            address = f"http://{written(grant.host, grant.port, USUAL['http'])}{target.origin}"
+        request = h11.Request(method=asked.method, target=address.encode(), headers=headers)
         key = (grant.scheme, grant.host, grant.port)
         host = await talk.reach(key, lambda: self._means.dialer.dial(grant))
         limits = self._means.limits

@@ -25,6 +25,7 @@ from outlast.workspaces.egress.policy import Policy
 from outlast.workspaces.egress.proxy import Means, Proxy
 from outlast.workspaces.egress.rules import Network
 from outlast.workspaces.egress.secrets import Keeper, Secrets, WorkerSecrets
+from outlast.workspaces.egress.upstream import Upstreams
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Outside:
     """Whom to trust as the hosts that credentials are for."""
     roots: Callable[[], bytes] = roots
     """What programs inside trust besides us, as PEM."""
+    proxies: Upstreams = field(default_factory=lambda: Upstreams(os.environ))
+    """Those that the worker itself is behind."""
     clock: Clock = field(default_factory=SystemClock)
     told: Told | None = None
     """Called with each `Event`, in the event loop; it must not wait."""
@@ -116,7 +119,7 @@ def _means(network: Network, who: Who, directory: Path, outside: Outside) -> Mea
     encrypted = [each.host for each in network.credentials if each.scheme == "https"]
     authority = open_authority(directory, encrypted, outside.clock) if encrypted else None
     limits = outside.limits
-    dialer = Dialer(limits, outside.resolve, outside.trust)
+    dialer = Dialer(limits, outside.resolve, outside.trust, outside.proxies)
     keeper = Keeper(outside.secrets, who, outside.clock, limits.secret_s, limits.secret_kept_s)
     return Means(who, Policy(network), dialer, keeper, authority, _telling(outside.told), limits)
 
