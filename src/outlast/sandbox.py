@@ -89,6 +89,7 @@ class Spec:
     image: str = ""
     """Of providers that have such; empty: their own choice, or the worker's machine read-only."""
     cwd: str = "/workspace"
+    """A directory of the box's own, where nothing is mounted there; so is the HOME of `env`, if it has one."""
     mounts: Sequence[Mount] = ()
     ways: Sequence[Way] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -185,6 +186,15 @@ class Box(Protocol):
     @property
     def lived(self) -> bool:
         """It stood before this attach: its files and jobs are what earlier calls left."""
+        ...
+
+    @property
+    def noted(self) -> str:
+        """What its holder before had left there by `note`; empty: nothing."""
+        ...
+
+    async def note(self, text: str) -> None:
+        """Leave a word for whoever attaches next, up to 4,096 characters, in place of the one before."""
         ...
 
     async def begin(self, ask: JobAsk) -> Job:

@@ -241,6 +241,21 @@ class Undoes(Protocol):
         ...
 
 
+@runtime_checkable
+class Away(Protocol):
+    """`Site.processes` whose programs have a HOME of their own: in a sandbox that shares no directory with us."""
+
+    async def fetch_home(self) -> None:
+        """What they have made of HOME so far is in the session's own here (`Stay.home`).
+
+        Awaited before an adapter is to mirror it (`outlast.adapter.Dialogue.recorded`), and when a program has ended.
+
+        Raises:
+            WorkspaceError
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """What was asked of a workspace's way out, for the session's log: no secret, no query, no body."""

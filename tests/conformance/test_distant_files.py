@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from outlast.errors import WorkspaceError
-from outlast.sandbox import JobAsk
-from outlast.workspaces.distant import DistantTree
+from outlast.sandbox import Box, JobAsk
+from outlast.workspaces.distant import DistantFiles, DistantTree
 from outlast.workspaces.drive import Folder
 from outlast.workspaces.drive.remoting import RemoteFolder
 from tests.sandboxes.on_docker import on_docker_stand_in
@@ -18,6 +18,10 @@ from tests.unit.drive_desk import Desk
 
 GROUNDS = {"docker": on_docker_stand_in, "kubernetes": on_kubernetes_stand_in, "unix_local": on_unix_local}
 pytestmark = pytest.mark.timeout(120)
+
+
+def tree_of(box: Box, directory: str) -> DistantTree:
+    return DistantFiles(box, [directory]).tree(directory)
 
 
 def _fill(at: Path) -> None:
@@ -48,7 +52,7 @@ async def test_files_travel_to_a_box_and_back_as_they_are(provider: str, tmp_pat
     root = desk.root
     async with GROUNDS[provider]() as ground, ground.provider().attach(ground.spec, 1) as box:
         await box.beat(110)
-        folder = RemoteFolder(desk.drive, DistantTree(box, ground.spec.cwd))
+        folder = RemoteFolder(desk.drive, tree_of(box, ground.spec.cwd))
         await folder.restore(root)
         capture = await folder.checkpoint(root)
         assert (capture.root, dict(capture.packs)) == (root, {})
@@ -72,4 +76,4 @@ async def test_files_travel_to_a_box_and_back_as_they_are(provider: str, tmp_pat
 async def test_what_is_not_there_is_an_error_with_its_reason(tmp_path: Path) -> None:
     async with on_docker_stand_in() as ground, ground.provider().attach(ground.spec, 1) as box:
         with pytest.raises(WorkspaceError, match="No such file or directory /nowhere"):
-            await DistantTree(box, "/nowhere").scan()
+            await tree_of(box, "/nowhere").scan()

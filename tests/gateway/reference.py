@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -19,6 +20,7 @@ from outlast.adapter import (
     Opening,
     Parked,
     Places,
+    Process,
     Processes,
     Send,
     Served,
@@ -343,6 +345,13 @@ def _without_going_on(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "content": [block for block in blocks if block.get("text", "").strip() != GOING_ON]}
 
 
+class _NoProcesses:
+    def start(
+        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path
+    ) -> AbstractAsyncContextManager[Process]:
+        raise NotImplementedError
+
+
 class MemoryAttempt:
     """See `outlast.adapter.Attempt`: what the gateway needs of it."""
 
@@ -369,7 +378,7 @@ class MemoryAttempt:
 
     @property
     def processes(self) -> Processes:
-        raise NotImplementedError
+        return _NoProcesses()
 
     @property
     def places(self) -> Places:

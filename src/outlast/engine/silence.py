@@ -16,6 +16,7 @@ from outlast.adapter import Process, Processes
 from outlast.engine.context import Context
 from outlast.errors import HarnessError
 from outlast.groups import task_group
+from outlast.workspace import Away
 
 SILENCE_S: Final = 600.0
 """How long a program may be silent by default: some load a large project, or run their user's own hooks."""
@@ -77,6 +78,11 @@ class HeardProcesses:
             HarnessError: within the context, once the program has been silent for too long.
         """
         return self._heard(self._inner.start(argv, env=env, cwd=cwd))
+
+    async def fetch_home(self) -> None:
+        """See `outlast.workspace.Away`: of programs whose HOME is here, nothing is to be done."""
+        if isinstance(self._inner, Away):
+            await self._inner.fetch_home()
 
     @asynccontextmanager
     async def _heard(self, started: AbstractAsyncContextManager[Process]) -> AsyncGenerator["HeardProcess"]:

@@ -9,8 +9,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from outlast.adapter import Attempt, Dialogue
+from outlast.errors import WorkspaceError
 from outlast.gateway.dialect import Dialect
 from outlast.ids import digest
+from outlast.workspace import Away
 
 Guest = TypeVar("Guest")
 
@@ -46,6 +48,21 @@ class OpenDoor:
                 await self.greeted.wait()
             if not self.greeted.is_set():
                 self.close("its hooks have not said hello, so its tools would run unasked")
+
+    async def recorded(self, *, tool: bool = False) -> None:
+        """See `Dialogue.recorded`; of a harness whose HOME is elsewhere, that is brought here before.
+
+        Raises:
+            WorkspaceError: it cannot be, and the attempt is over.
+        """
+        processes = self.attempt.processes
+        if isinstance(processes, Away):
+            try:
+                await processes.fetch_home()
+            except WorkspaceError as error:
+                self.crash(error)
+                raise
+        await self.dialogue.recorded(tool=tool)
 
     def crash(self, error: BaseException) -> None:
         """End the attempt with `error`: what stopped a request in this way must stop everything."""

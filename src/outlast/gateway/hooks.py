@@ -102,7 +102,7 @@ async def _verdict(door: OpenDoor, ask: HookAsk) -> Let | Deny | None:
         case "before":
             if door.over:
                 return Deny(f"Nothing may run any more: {door.over}.")
-            await door.dialogue.recorded(tool=True)
+            await door.recorded(tool=True)
             return await door.attempt.calls.start_tool(ask.harness_id, ask.name, ask.arguments)
         case "after":
             if ask.result is not None:

@@ -68,7 +68,7 @@ class Journal:
             request = door.dialect.read(body)
         except NotARequest as reason:
             raise _Answered(error(door.dialect, 400, f"This is no request: {reason}")) from None
-        await door.dialogue.recorded()
+        await door.recorded()
         mended = door.dialect.mend(door.dialogue.strip(request), door.attempt.calls.result_of)
         places = door.attempt.places
         understood = door.dialect.understand(mended, [str(places.home), str(places.cwd)])

@@ -136,4 +136,18 @@ async def a_box_is_found_by_its_ref(ground: Ground) -> None:
         same(new.lived, False)
 
 
+@promise("outlives")
+async def what_a_holder_notes_the_next_one_is_told(ground: Ground) -> None:
+    async with held(ground, idle_s=60) as box:
+        same(box.noted, "")
+        await box.note("one\n")
+        await box.note("two\n")
+    async with held(ground, 2, idle_s=60) as box:
+        same(box.noted, "two\n")
+    await ground.provider().destroy(box.ref)
+    async with held(ground, 3, idle_s=60) as new:
+        same(new.noted, "")
+    await ground.provider().destroy(new.ref)
+
+
 CASES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Case))

@@ -84,20 +84,24 @@ class Ground:
         """What to do about a program that is not shown."""
         return UNSEEN.format(program=program)
 
-    async def make(self) -> None:
-        """Make the directories."""
-        await to_thread.run_sync(self._make)
+    async def make(self, *, mounts: bool) -> None:
+        """Make the directories; with `mounts` those also that a box is given."""
+        await to_thread.run_sync(self._make, mounts)
 
-    def _make(self) -> None:
+    def _make(self, mounts: bool) -> None:  # noqa: FBT001 - of a thread, which takes no names
         make_private(self.directory)
-        make_private(self.files)
         make_private(self.home)
-        self.own(self.files)
-        self.own(self.home)
+        if mounts:
+            make_private(self.files)
+            self.own(self.files)
+            self.own(self.home)
 
     async def give_home(self) -> None:
         """Whatever was put into the home is the box's to read and change."""
         await to_thread.run_sync(self.own, self.home)
+
+    async def fetch_home(self) -> None:
+        """It is one directory, here and there."""
 
     def own(self, top: Path) -> None:
         """Give a directory with all that is in it to whose processes the box holds. Links are not followed."""

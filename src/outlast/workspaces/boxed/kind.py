@@ -15,14 +15,21 @@ from outlast.plugins import brought
 from outlast.sandbox import Box, OpenProvider, SandboxProvider, Spec
 from outlast.workspace import Note, Passage, Stay, Undone
 from outlast.workspaces.boxed.description import CWD, Sandboxed, read_sandbox
+from outlast.workspaces.boxed.distance import Distance, Given
 from outlast.workspaces.boxed.ground import SANDBOXES, Ground, ground_of
+from outlast.workspaces.boxed.home import DistantHome
+from outlast.workspaces.boxed.keeping import Keep, KeepHere, KeepThere, make_home, marked_roots, noted_roots
 from outlast.workspaces.boxed.shells import PLACES, lent_shells
-from outlast.workspaces.boxed.site import BoxSite, remember, stands_for
-from outlast.workspaces.drive import Drive, Folder
+from outlast.workspaces.boxed.site import BoxSite
+from outlast.workspaces.distant import DistantFiles
+from outlast.workspaces.drive import Drive
 from outlast.workspaces.egress import CredentialUsed, Egress, Event, Outside, TurnedAway, Who, open_egress
+from outlast.workspaces.egress.inside import PUBLIC
 
 PROVIDERS: Final = "outlast.sandboxes"
 LABEL: Final = "outlast"
+NO_READS: Final = "it can show no directory of the worker's machine (reads=)."
+IN_IMAGE: Final = "Have what is to be read in the image."
 
 
 @runtime_checkable
@@ -36,34 +43,55 @@ class Owned(Protocol):
 
 
 class SandboxKind:
-    """See `outlast.workspace.Kind`."""
+    """See `outlast.workspace.Kind`.
+
+    Args:
+        find: the provider of a name, over the directory of what a worker keeps.
+    """
+
+    def __init__(self, find: Callable[[str, Path], SandboxProvider] | None = None) -> None:
+        self._find = find or find_provider
 
     @asynccontextmanager
     async def open(self, reference: Mapping[str, Any], stay: Stay) -> AsyncGenerator[BoxSite]:
         said = read_sandbox(reference)
-        provider = find_provider(said.provider, stay.data)
+        provider = self._find(said.provider, stay.data)
+        mounts = "mounts" in provider.abilities
+        if said.reads and not mounts:
+            raise SandboxUnsupported(provider=said.provider, reason=NO_READS, way_out=IN_IMAGE)
         owner = provider.owner if isinstance(provider, Owned) else None
         ground = ground_of(stay, said.reads, owner)
-        await ground.make()
+        await ground.make(mounts=mounts)
         gateway = "" if stay.gateway is None else await stay.gateway()
         drive = Drive(stay.packs, stay.tenant, put=stay.put)
         async with AsyncExitStack() as held:
-            who, outside = Who(stay.tenant, stay.session), Outside(told=_noting(stay.note))
+            # Certificates are mounted, or written where a box may write.
+            public = PUBLIC if mounts else f"{stay.home}/.outlast"
+            who, outside = Who(stay.tenant, stay.session), Outside(told=_noting(stay.note), public=public)
             out = await held.enter_async_context(
                 open_egress(said.network, who, ground.way_out, gateway=gateway, outside=outside)
             )
             lent = await held.enter_async_context(lent_shells(ground.way_out)) if said.idle_s else None
-            spec = spec_of(said, stay, ground, out)
+            spec = spec_of(said, stay, ground, out, mounts=mounts)
             if lent is not None:
                 spec = replace(spec, ways=(*spec.ways, lent[0]), shell=PLACES[0])
-            fits = stay.root in stands_for(ground)
-            box = await held.enter_async_context(_attached(provider, spec, stay.fence, fits=fits))
-            await _lay_out(box, ground, drive, stay.root)
+
+            def fits(box: Box) -> bool:
+                return stay.root in (marked_roots(ground.mark) if mounts else noted_roots(box))
+
+            box = await held.enter_async_context(_attached(provider, spec, stay.fence, fits))
+            given, keep = (
+                (ground, KeepHere(ground, drive))
+                if mounts
+                else await _at_distance(held, box, ground, drive, spec, out)
+            )
+            if not box.lived:  # one that lived has what its calls left
+                await keep.lay_out(stay.root)
             # Files that are not written down with each call are behind what the log says of those that ended.
             back = said.checkpoint == "call" and not box.lived
-            leads_out = said.network.allow or said.network.credentials
+            leads_out = said.network.allow or said.network.credentials or "network" not in provider.abilities
             undoes: Undone = "" if not back else "files" if leads_out else "all"
-            site = BoxSite(box, ground, drive, stay.root, cwd=CWD, undoes=undoes)
+            site = BoxSite(box, given, keep, drive, stay.root, cwd=CWD, undoes=undoes)
             if lent is not None:
                 site.shells = await lent[1](box)
             tasks = await held.enter_async_context(task_group())
@@ -72,7 +100,7 @@ class SandboxKind:
             yield site
 
     async def forget(self, reference: Mapping[str, Any], folder: str, data: Path) -> None:
-        provider = find_provider(read_sandbox(reference).provider, data)
+        provider = self._find(read_sandbox(reference).provider, data)
         for found in await provider.list({LABEL: folder}):
             await provider.destroy(found.ref)
         await to_thread.run_sync(lambda: rmtree(data / SANDBOXES / folder, ignore_errors=True))
@@ -113,13 +141,13 @@ def find_provider(name: str, data: Path) -> SandboxProvider:
     return cast("OpenProvider", points[name].load())(data)
 
 
-def spec_of(said: Sandboxed, stay: Stay, ground: Ground, out: Egress) -> Spec:
+def spec_of(said: Sandboxed, stay: Stay, ground: Ground, out: Egress, *, mounts: bool) -> Spec:
     """What the box of a session is to be."""
     return Spec(
         name=stay.folder,
         image=said.image,
         cwd=CWD,
-        mounts=(*ground.mounts(CWD), *out.mounts),
+        mounts=(*ground.mounts(CWD), *out.mounts) if mounts else (),
         ways=out.ways,
         env={"HOME": str(ground.home), **out.env},
         limits=said.limits,
@@ -129,25 +157,32 @@ def spec_of(said: Sandboxed, stay: Stay, ground: Ground, out: Egress) -> Spec:
     )
 
 
+async def _at_distance(
+    held: AsyncExitStack, box: Box, ground: Ground, drive: Drive, spec: Spec, out: Egress
+) -> tuple[Given, Keep]:
+    """What a box without mounts is given, and how its files are kept."""
+    if not box.lived:
+        await make_home(box, ground.home)
+    for path, data in out.files.items():
+        await box.write(path, data)
+    files = DistantFiles(box, [spec.cwd, str(ground.home)], spec.limits.output_bytes)
+    held.push_async_callback(files.close)
+    home = DistantHome(files.tree(str(ground.home)), ground.home)
+    return Distance(ground.home, home), KeepThere(box, files, drive, ground.known, spec.cwd)
+
+
 @asynccontextmanager
-async def _attached(provider: SandboxProvider, spec: Spec, fence: int, *, fits: bool) -> AsyncGenerator[Box]:
+async def _attached(
+    provider: SandboxProvider, spec: Spec, fence: int, fits: Callable[[Box], bool]
+) -> AsyncGenerator[Box]:
     """The box of a session. One that does not fit, since the log went on elsewhere with other files, is ended first.
 
     It is ended by whoever holds it: an attempt of an older fence that comes late ends nothing.
     """
     async with provider.attach(spec, fence) as box:
-        if fits or not box.lived:
+        if not box.lived or fits(box):
             yield box
             return
         await provider.destroy(box.ref)
     async with provider.attach(spec, fence) as box:
         yield box
-
-
-async def _lay_out(box: Box, ground: Ground, drive: Drive, root: str) -> None:
-    """Bring the files of a new box to what the log has. One that lived has what its calls left."""
-    if box.lived:
-        return
-    await Folder(drive, ground.files, ground.known).restore(root)
-    await to_thread.run_sync(ground.own, ground.files)
-    await to_thread.run_sync(remember, ground, [root])

@@ -15,7 +15,7 @@ from outlast.errors import BoxError, HarnessError
 from outlast.groups import task_group
 from outlast.ids import new_id
 from outlast.sandbox import Box, Job, JobAsk
-from outlast.workspaces.boxed.ground import Ground
+from outlast.workspaces.boxed.distance import Given
 from outlast.workspaces.boxed.ports import expose
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
@@ -29,7 +29,7 @@ KEPT: Final = frozenset({"LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLO
 class BoxPrograms:
     """Starts programs in a box."""
 
-    def __init__(self, box: Box, ground: Ground) -> None:
+    def __init__(self, box: Box, ground: Given) -> None:
         self._box = box
         self._ground = ground
 
@@ -56,7 +56,8 @@ class BoxPrograms:
         try:
             job = await self._box.begin(ask)
         except BoxError as error:
-            raise HarnessError(harness=argv[0], reason=str(error)) from error
+            there = self._ground.unseen(argv[0]) if "No such file" in str(error) else str(error)
+            raise HarnessError(harness=argv[0], reason=there) from error
         async with task_group() as tasks:
             process = BoxProcess(job, argv[0], lambda port: expose(self._box, port, tasks))
             tasks.start_soon(process.drain_errors)
@@ -66,17 +67,26 @@ class BoxPrograms:
                 with anyio.move_on_after(_ENDING_S, shield=True), suppress(BoxError, HarnessError):
                     await process.kill()
                     await self._box.drop(ask.job)
+                    await self._ground.fetch_home()
                 tasks.cancel_scope.cancel()
+
+    async def fetch_home(self) -> None:
+        """See `outlast.workspace.Away`."""
+        await self._ground.fetch_home()
 
 
 def inside(env: Mapping[str, str], worker: Mapping[str, str], path: str) -> dict[str, str]:
-    """The environment of a program in the box: nothing that it would have only from the worker's own."""
+    """The environment of a program in the box: nothing that it would have only from the worker's own.
+
+    Args:
+        path: PATH inside; empty: as the box has it.
+    """
     told = {
         name: value
         for name, value in env.items()
         if name in KEPT or name.startswith("LC_") or worker.get(name) != value
     }
-    return {**told, "PATH": path}
+    return {**told, "PATH": path} if path else {name: value for name, value in told.items() if name != "PATH"}
 
 
 class BoxProcess:

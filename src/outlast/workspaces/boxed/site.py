@@ -7,18 +7,18 @@ from signal import SIGKILL
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
-from anyio import to_thread
 
 from outlast.drive import Capture
 from outlast.errors import BoxGone, WorkspaceError
 from outlast.groups import task_group
 from outlast.sandbox import Box, Job, JobAsk
 from outlast.workspace import Command, Files, Lender, Ran, Undone
+from outlast.workspaces.boxed.distance import Given
 from outlast.workspaces.boxed.files import BoxFiles
-from outlast.workspaces.boxed.ground import Ground
+from outlast.workspaces.boxed.keeping import Keep
 from outlast.workspaces.boxed.programs import BoxPrograms
 from outlast.workspaces.boxed.shells import BoxShells
-from outlast.workspaces.drive import Drive, Folder
+from outlast.workspaces.drive import Drive
 from outlast.workspaces.runs import Runs
 from outlast.workspaces.virtual.output import Stream
 
@@ -35,18 +35,19 @@ BEAT_S: Final = 10.0
 class BoxSite:
     """See `outlast.workspace.Site`."""
 
-    def __init__(
-        self, box: Box, ground: Ground, drive: Drive, root: str, *, cwd: str, undoes: Undone
+    def __init__(  # noqa: PLR0913 - each is one thing that it stands on
+        self, box: Box, given: Given, keep: Keep, drive: Drive, root: str, *, cwd: str, undoes: Undone
     ) -> None:
         """Of a box that stands.
 
         Args:
+            root: what the files of `keep` were last known to be.
             undoes: see `outlast.workspace.Undoes`.
         """
         self._box = box
-        self._ground = ground
+        self._given = given
+        self._keep = keep
         self._drive = drive
-        self._folder = Folder(drive, ground.files, ground.known)
         self._root = root
         self._cwd = cwd
         self._undoes: Undone = undoes
@@ -66,7 +67,7 @@ class BoxSite:
 
     @property
     def processes(self) -> "Processes":
-        return BoxPrograms(self._box, self._ground)
+        return BoxPrograms(self._box, self._given)
 
     @property
     def hosts_programs(self) -> bool:
@@ -103,11 +104,12 @@ class BoxSite:
         began_s = anyio.current_time()
         fresh = not await self.knows(command.job)
         self._begun.add(command.job)
+        path = {"PATH": self._given.path} if self._given.path else {}
         ask = JobAsk(
             command.job,
             [BASH, "-c", command.text],
             f"{self._cwd}/{command.cwd}" if command.cwd else "",
-            {"HOME": str(self._ground.home), "PATH": self._ground.path, **command.env},
+            {"HOME": str(self._given.home), **path, **command.env},
             timeout_s=command.timeout_s,
         )
         job = await self._box.begin(ask)
@@ -134,9 +136,7 @@ class BoxSite:
 
     async def capture(self) -> Capture:
         async with self._runs.still():
-            capture = await self._folder.checkpoint(self._root)
-        if capture.root != self._root:
-            await to_thread.run_sync(remember, self._ground, [self._root, capture.root])
+            capture = await self._keep.capture(self._root)
         self._root = capture.root
         return capture
 
@@ -166,18 +166,3 @@ async def _read(job: Job, name: Literal["stdout", "stderr"], into: Stream, comma
         if command.show is not None and text:
             command.show(text)
     into.add(decoder.decode(b"", final=True))
-
-
-def remember(ground: Ground, roots: list[str]) -> None:
-    """Note which roots the files may be those of, now or once the log has the newer."""
-    new = ground.mark.with_suffix(".new")
-    new.write_text("\n".join(roots))
-    new.replace(ground.mark)
-
-
-def stands_for(ground: Ground) -> list[str]:
-    """The roots of which the newer is, or the older was, what the files come from; empty: nobody knows."""
-    try:
-        return ground.mark.read_text().split("\n")
-    except OSError:
-        return []

@@ -9,6 +9,7 @@ import io
 import re
 import tarfile
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from outlast.ids import derived_id, digest
@@ -61,7 +62,7 @@ def wish_of(spec: Spec, image: str, user: tuple[int, int]) -> str:
     """What stands for all that a container is made with and that cannot be changed when it stands."""
     mounts = sorted((str(mount.source), mount.target, mount.writable) for mount in spec.mounts)
     limits = (spec.limits.memory_bytes, spec.limits.processes, spec.limits.cpus)
-    return digest(repr((image, spec.cwd, user, mounts, limits)).encode())
+    return digest(repr((image, spec.cwd, user, mounts, limits, volumes_of(spec))).encode())
 
 
 def env_of(inspected: Mapping[str, Any]) -> dict[str, str]:
@@ -101,9 +102,14 @@ def _mounts(spec: Spec) -> list[dict[str, Any]]:
 
 
 def volumes_of(spec: Spec) -> Sequence[str]:
-    """The directories that are volumes of the container's own: its state; its `cwd` where nothing is mounted there."""
-    given = any(mount.target == spec.cwd for mount in spec.mounts)
-    return [STATE] if given else [STATE, spec.cwd]
+    """The directories that are volumes of its own: its state, and `cwd` and HOME where nothing is mounted there."""
+    wanted = dict.fromkeys([spec.cwd, spec.env.get("HOME") or spec.cwd])
+    given = [mount.target for mount in spec.mounts]
+    return [STATE, *(one for one in wanted if not any(_holds(path, one) for path in given))]
+
+
+def _holds(above: str, path: str) -> bool:
+    return PurePosixPath(path).is_relative_to(above)
 
 
 def owned_by(user: tuple[int, int]) -> bytes:

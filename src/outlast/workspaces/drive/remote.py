@@ -1,6 +1,6 @@
 """A directory that is not on this machine, as three verbs: see `outlast.workspaces.drive.remoting`."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -73,7 +73,7 @@ class RemoteTree(Protocol):
 
     async def scan(self) -> Scan: ...
 
-    def read(self, paths: Sequence[bytes]) -> AsyncIterator[Chunk]:
+    def read(self, paths: Sequence[bytes]) -> AsyncGenerator[Chunk]:
         """The contents of files, one after the other, in chunks of at most `PIECE` bytes.
 
         Of what is no file any more nothing is given.

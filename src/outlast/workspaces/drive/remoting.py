@@ -5,7 +5,8 @@ for the contents of those files only that have changed. What comes from there is
 more: a path that leads out of a tree, or through what is no directory, is an error.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,12 +68,13 @@ class RemoteFolder:
         scan = await self._tree.scan()
         found = _sorted_in(scan, known)
         await self._recall(found, known, builder)
-        async for path, item, key in self._contents(found, builder):
-            directory, _, name = path.rpartition(b"/")
-            racy = key is None or is_racy(key[2], scan.looked_ns)
-            found.dirs[directory][name] = (None if racy else key, item._replace(name=name))
-            if len(packs) > 1:
-                await self._drive.put(packs)
+        async with aclosing(self._contents(found, builder)) as contents:
+            async for path, item, key in contents:
+                directory, _, name = path.rpartition(b"/")
+                racy = key is None or is_racy(key[2], scan.looked_ns)
+                found.dirs[directory][name] = (None if racy else key, item._replace(name=name))
+                if len(packs) > 1:
+                    await self._drive.put(packs)
         span = build(_listed(found.dirs, b""), builder)
         builder.close()
         root = root_text(span)
@@ -95,41 +97,34 @@ class RemoteFolder:
 
     async def _contents(
         self, found: _Found, builder: Builder
-    ) -> AsyncIterator[tuple[bytes, Item, StatKey | None]]:
+    ) -> AsyncGenerator[tuple[bytes, Item, StatKey | None]]:
         """The files whose contents were not known, each when it is stored; with the stat it had, if it stood still."""
-        parts: list[bytes] = []
-        pieces: list[Piece] = []
-        whole, size = ContentHash(), 0
         self.asked += len(found.wanted)
-        async for chunk in self._tree.read(list(found.wanted)):
-            whole.update(chunk.data)
-            size += len(chunk.data)
-            parts.append(chunk.data)
-            if sum(map(len, parts)) >= PIECE:
-                data = b"".join(parts)
-                pieces.append(await to_thread.run_sync(builder.piece, data[:PIECE]))
-                parts = [data[PIECE:]]
-            if chunk.end is None:
-                continue
-            seen, digest, rest = found.wanted.get(chunk.path), whole.digest(), b"".join(parts)
-            if seen is None:
-                raise WorkspaceError(
-                    detail=f"The machine gives {shown(chunk.path)}, which it was not asked for."
+        parts, pieces, whole, size = list[bytes](), list[Piece](), ContentHash(), 0
+        async with aclosing(self._tree.read(list(found.wanted))) as chunks:
+            async for chunk in chunks:
+                whole.update(chunk.data)
+                size += len(chunk.data)
+                parts.append(chunk.data)
+                if sum(map(len, parts)) >= PIECE:
+                    data = b"".join(parts)
+                    pieces.append(await to_thread.run_sync(builder.piece, data[:PIECE]))
+                    parts = [data[PIECE:]]
+                if chunk.end is None:
+                    continue
+                seen, digest, rest = found.wanted.get(chunk.path), whole.digest(), b"".join(parts)
+                if seen is None:
+                    raise WorkspaceError(
+                        detail=f"The machine gives {shown(chunk.path)}, which it was not asked for."
+                    )
+                place = await to_thread.run_sync(_stored, builder, digest, pieces, rest)
+                steady = seen.key == chunk.end.key and size == seen.size
+                yield (
+                    chunk.path,
+                    _file(chunk.path, chunk.end, size, digest, place),
+                    seen.key if steady else None,
                 )
-            place = await to_thread.run_sync(_stored, builder, digest, pieces, rest)
-            item = Item(
-                FILE,
-                chunk.path,
-                chunk.end.mode & FILE_MODES,
-                kept_time(chunk.end.mtime_ns),
-                size,
-                1,
-                digest,
-                place,
-            )
-            steady = seen.key == chunk.end.key and size == seen.size
-            yield chunk.path, item, seen.key if steady else None
-            parts, pieces, whole, size = [], [], ContentHash(), 0
+                parts, pieces, whole, size = [], [], ContentHash(), 0
 
     async def restore(self, root: str) -> None:
         """As `Folder.restore`; a file that is not known is written anew, since looking at it costs as much."""
@@ -139,6 +134,7 @@ class RemoteFolder:
         plan = _Plan(self._drive, wanted, scan, known or Known(EMPTY_ROOT))
         await self._tree.apply(plan.steps())
         after = await self._tree.scan()
+        plan.check(after)
         dirs: dict[bytes, dict[bytes, Line]] = {
             path: {item.name: (None, item) for item in items} for path, items in wanted.items()
         }
@@ -175,6 +171,10 @@ class RemoteFolder:
             count += 1
             if count == SAID_LIMIT:
                 return
+
+
+def _file(path: bytes, end: Seen, size: int, digest: bytes, place: Place) -> Item:
+    return Item(FILE, path, end.mode & FILE_MODES, kept_time(end.mtime_ns), size, 1, digest, place)
 
 
 def _stored(builder: Builder, digest: bytes, pieces: list[Piece], rest: bytes) -> Place:
@@ -261,6 +261,20 @@ class _Plan:
         for path, item in reversed(self._wanted.items()):
             if item.kind == DIR:
                 yield Step("meta", path, mode=item.mode, mtime_ns=item.mtime_ns)
+
+    def check(self, after: Scan) -> None:
+        """Hold what is there now to what is to be there.
+
+        Raises:
+            WorkspaceError: it is something else: the machine has lost it, or something there changes it.
+        """
+        there = {seen.path: (KINDS.get(seen.kind), seen.size, seen.target) for seen in after.entries}
+        for path, item in self._wanted.items():
+            size, target = item.size if item.kind == FILE else 0, item.digest if item.kind == LINK else b""
+            if there.pop(path, None) != (item.kind, size, target):
+                raise WorkspaceError(detail=f"The machine does not have {shown(path)} as it was put there.")
+        if there:
+            raise WorkspaceError(detail=f"The machine has {shown(min(there))}, which nobody put there.")
 
     def _shape(self) -> Iterator[Step]:
         """What needs no content, but for times."""

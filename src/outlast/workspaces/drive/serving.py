@@ -1,7 +1,7 @@
 """`RemoteTree` of a directory, on the machine where it is."""
 
 import os
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
 from contextlib import contextmanager, suppress
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
@@ -46,7 +46,7 @@ class DirectoryTree:
             _look(fd, b"", found)
         return found
 
-    async def read(self, paths: Sequence[bytes]) -> AsyncIterator[Chunk]:
+    async def read(self, paths: Sequence[bytes]) -> AsyncGenerator[Chunk]:
         for path in paths:
             directory, _, name = path.rpartition(b"/")
             try:

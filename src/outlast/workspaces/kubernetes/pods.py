@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from outlast.ids import derived_id, digest
@@ -91,6 +92,7 @@ def pod(spec: Spec, image: str, argv: Sequence[str], claim: Claim, lives_s: floa
                 {"name": "work", **_volume(spec, claim)},
                 {"name": "state", "emptyDir": {}},
                 {"name": "tmp", "emptyDir": {}},
+                *({"name": name, "emptyDir": {}} for name in _homes(spec)),
             ],
             **deadline,
         },
@@ -100,7 +102,13 @@ def pod(spec: Spec, image: str, argv: Sequence[str], claim: Claim, lives_s: floa
 def wish_of(spec: Spec, image: str) -> str:
     """What stands for all that a pod is made with and that cannot be changed when it stands."""
     limits = (spec.limits.memory_bytes, spec.limits.processes, spec.limits.cpus)
-    return digest(repr((image, spec.cwd, limits)).encode())
+    return digest(repr((image, spec.cwd, limits, *_homes(spec).values())).encode())
+
+
+def _homes(spec: Spec) -> Mapping[str, str]:
+    """Volumes for the HOME that a spec names, by their names: where it lies."""
+    home = spec.env.get("HOME", "")
+    return {"home": home} if home and not PurePosixPath(home).is_relative_to(spec.cwd) else {}
 
 
 def _container(spec: Spec, image: str, argv: Sequence[str]) -> dict[str, Any]:
@@ -122,6 +130,7 @@ def _container(spec: Spec, image: str, argv: Sequence[str]) -> dict[str, Any]:
             {"name": "work", "mountPath": spec.cwd},
             {"name": "state", "mountPath": STATE},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the one inside
+            *({"name": name, "mountPath": path} for name, path in _homes(spec).items()),
         ],
     }
 

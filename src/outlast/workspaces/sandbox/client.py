@@ -102,6 +102,13 @@ class HeldBox:
     def lived(self) -> bool:
         return self._line.lived
 
+    @property
+    def noted(self) -> str:
+        return self._line.noted
+
+    async def note(self, text: str) -> None:
+        await self._line.ask("note", text=text)
+
     async def begin(self, ask: JobAsk) -> HeldJob:
         answer = await self._line.ask(
             "begin",

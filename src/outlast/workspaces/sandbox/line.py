@@ -109,6 +109,7 @@ class Line:
         self.name = spec.name
         self.fence = fence
         self.lived = False
+        self.noted = ""
         self._dial = dial
         self._spec = spec
         self._limits = limits
@@ -211,6 +212,8 @@ class Line:
         if not self._life:
             self._life = life
             self.lived = bool(number(hello, "lived", self.name))
+            said = hello.get("noted")  # supervisors of before there were notes say none
+            self.noted = said if isinstance(said, str) else ""
 
     def _judged(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         if "error" not in answer:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LONGEST_WAIT_S = 30.0
 _REMEMBERED = 256
 _TOLD = 4_000
+_NOTE = 4096
 STREAMS = ("stdout", "stderr")
 
 
@@ -102,11 +103,16 @@ class Server:
             "version": wire.VERSION,
             "life": self._life,
             "lived": int(holding.lived),
+            "noted": holding.noted,
         }
         self._when_dead(self._dying() if again else self._kill_tied(), stream, hello)
 
     def _op_beat(self, _stream: Stream, asked: dict[str, Any]) -> dict[str, object]:
         self.holding.beat(asked["for_ms"] / 1000)
+        return {}
+
+    def _op_note(self, _stream: Stream, asked: dict[str, Any]) -> dict[str, object]:
+        self.holding.noted = str(asked["text"])[:_NOTE]
         return {}
 
     def _op_leave(self, stream: Stream, asked: dict[str, Any]) -> None:

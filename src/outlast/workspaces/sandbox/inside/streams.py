@@ -40,6 +40,7 @@ class Holding:
         self.cwd = "/"
         self.cap = 64 * 1024 * 1024
         self.limits: dict[str, int] = {}
+        self.noted = ""  # for whoever holds it next
 
     def beat(self, for_s: float) -> None:
         self.until_s = now_s() + for_s

@@ -1,0 +1,98 @@
+"""`sandbox()` over providers whose boxes can have no directory of this machine, held to every case of the contract of
+sites: real boxes by bubblewrap to which nothing is given, and those that stand-ins for the APIs of others run.
+
+All cases run in `make test` over bubblewrap, a few over each of the others; `make test-all` runs them all.
+"""
+
+import itertools
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from outlast.sandbox import SandboxProvider
+from outlast.testing.workspace_contract import CASES, Case, Ground, Stand, lacking
+from outlast.workspaces.boxed.description import sandbox
+from outlast.workspaces.boxed.kind import SandboxKind
+from outlast.workspaces.docker import Docker
+from outlast.workspaces.kubernetes import Kubernetes
+from tests.conformance.test_workspaces import TRAITS, SiteGround
+from tests.sandboxes.bare import Bare, bare_bubblewrap
+from tests.servers.docker_engine import docker_engine
+from tests.servers.kubernetes_api import kubeconfig, kubernetes_api
+
+pytestmark = [pytest.mark.timeout(120)]
+
+CORE = {
+    "commands_and_files_see_the_same",
+    "what_is_captured_is_what_another_machine_opens",
+    "an_older_fence_changes_nothing_that_a_newer_one_shows",
+    "programs_run_in_it_or_are_refused",
+}
+Find = Callable[[Path], SandboxProvider]
+
+
+@asynccontextmanager
+async def _bubblewrap() -> AsyncGenerator[Find]:
+    yield bare_bubblewrap
+
+
+@asynccontextmanager
+async def _docker() -> AsyncGenerator[Find]:
+    with TemporaryDirectory() as top:
+        async with docker_engine(Path(top)) as daemon:
+            yield lambda _data: Bare(Docker(host=f"unix://{daemon.socket}"))
+
+
+@asynccontextmanager
+async def _kubernetes() -> AsyncGenerator[Find]:
+    with TemporaryDirectory() as top:
+        async with kubernetes_api(Path(top)) as cluster:
+            config = str(kubeconfig(cluster, Path(top) / "config"))
+            yield lambda _data: Kubernetes(kubeconfig=config, start_s=30)
+
+
+PROVIDERS: dict[str, Callable[[], AbstractAsyncContextManager[Find]]] = {
+    "bubblewrap": _bubblewrap,
+    "docker": _docker,
+    "kubernetes": _kubernetes,
+}
+
+
+def _cases() -> list[object]:
+    return [
+        pytest.param(
+            provider,
+            case,
+            id=f"{provider}-{case.name}",
+            marks=[pytest.mark.crash if provider == "bubblewrap" or case.name in CORE else pytest.mark.full],
+        )
+        for provider in PROVIDERS
+        for case in CASES
+        if not case.needs - TRAITS["sandbox"]
+    ]
+
+
+@asynccontextmanager
+async def _ground(find: Find, numbers: "itertools.count[int]", directory: Path) -> AsyncGenerator[Ground]:
+    there = directory / f"machine-{next(numbers)}"
+    there.mkdir()
+    ground = SiteGround(there, TRAITS["sandbox"], sandbox(), SandboxKind(lambda _name, data: find(data)))
+    try:
+        yield ground
+    finally:
+        await ground.forget()
+
+
+@pytest.mark.parametrize(("provider", "case"), _cases())
+async def test_sites_without_mounts_keep_the_promise(provider: str, case: Case) -> None:
+    # Short, for the paths of sockets.
+    with TemporaryDirectory(prefix="d-") as directory:
+        async with PROVIDERS[provider]() as find:
+            factory = partial(_ground, find, itertools.count(1), Path(directory))
+            async with factory() as ground:
+                assert not lacking(case, ground)
+                await case.run(Stand(ground, factory))
