@@ -113,6 +113,8 @@ async def test_what_the_sandbox_brings_of_its_own_is_taken_off(tmp_path: Path) -
         "Proxy-Authorization: mine",
         "X-HTTP-Method-Override: mine",
         "X-Original-URL: /mine",
+        "Private_Token: mine",
+        "x_http-method_override: mine",
         "X: 1",
     )
     _, told, _ = await answered(
@@ -145,6 +147,8 @@ async def test_it_is_taken_off_where_no_credential_fits_too(tmp_path: Path) -> N
         ("GET", "//team/../other"),
         ("DELETE", "/team/site"),
         ("TRACE", "/team/site"),
+        ("trace", "/team/site"),
+        ("GET", "/team/..%20/other"),
         ("TRACK", "/team/site"),
         ("CONNECT", "/team/site"),
     ],

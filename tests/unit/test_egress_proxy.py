@@ -396,6 +396,20 @@ async def test_within_an_unseen_connection_no_other_host_is_asked_for(
         assert [type(event) for event in on.told] == ([Opened] if arrives else [Opened, TurnedAway])
 
 
+@pytest.mark.parametrize("kind", [0x14, 0x15, 0x17, 0x18])
+async def test_no_other_record_of_tls_comes_before_the_first_words(kind: int) -> None:
+    async def hear(line: Line) -> None:
+        await line.all()
+
+    async with host(hear) as forge, stage(network([near(forge.port)])) as on, on.client() as line:
+        await line.say(f"CONNECT forge.test:{forge.port} HTTP/1.1\r\nHost: x\r\n\r\n")
+        await line.head()
+        await line.say(bytes([kind, 3, 1, 0, 2, 1, 90]))
+        assert await line.all() == b""
+        assert [type(event) for event in on.told] == [Opened, TurnedAway]
+    assert not forge.all
+
+
 async def test_first_words_in_crumbs_are_not_looked_at_forever() -> None:
     async def hear(line: Line) -> None:
         await line.all()

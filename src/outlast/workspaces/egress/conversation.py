@@ -7,6 +7,7 @@ import anyio
 import h11
 from anyio.abc import ByteStream
 
+from outlast.workspaces.egress.coded import Unseen
 from outlast.workspaces.egress.limits import Limits
 from outlast.workspaces.egress.policy import Refusal
 from outlast.workspaces.egress.relay import HostLost, Silence
@@ -27,7 +28,7 @@ class Answering(Protocol):
 
         Raises:
             Refusal: it is not carried; the client is told so.
-            HostLost, Silence, LOST: the connection is of no more use.
+            HostLost, Silence, LOST, Unseen: the connection is of no more use.
         """
         ...
 
@@ -90,6 +91,8 @@ class Conversation:
             await self._refuse(asked, refusal)
         except HostLost:
             await self._refuse(asked, Refusal(502, _LOST_HOST))
+        except Unseen as unseen:
+            await self._refuse(asked, Refusal(502, f"The answer of the host is not let in: {unseen}"))
         else:
             http = self.client.http
             return http.our_state is h11.DONE and http.their_state is h11.DONE

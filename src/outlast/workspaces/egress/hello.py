@@ -13,6 +13,8 @@ from anyio.abc import ByteStream
 from outlast.workspaces.egress.hosts import address_of, canonical
 
 _HANDSHAKE: Final = b"\x16"
+_OTHER_RECORDS: Final = frozenset({0x14, 0x15, 0x17, 0x18})
+"""How records of TLS begin that no honest client begins with; no text does."""
 _LONGEST: Final = 64 * 1024
 _LOOKS: Final = 8
 """Records that the words may be spread over; honest ones take one or two."""
@@ -36,6 +38,10 @@ class SameHost(ByteStream):
         self._first = False
         if data.startswith(_HANDSHAKE):
             return await self._checked(data)
+        if data[0] in _OTHER_RECORDS:
+            # Some servers pass over a warning that comes first, and then take whatever name follows.
+            self.other = True
+            raise anyio.BrokenResourceError
         return data
 
     async def _checked(self, data: bytes) -> bytes:

@@ -95,7 +95,7 @@ class Policy:
             Refusal
         """
         host, port = where
-        if method in {"TRACE", "TRACK", "CONNECT"}:
+        if method.upper() in {"TRACE", "TRACK", "CONNECT"}:
             # The first two are answered with the request itself, and what was added to it.
             raise Refusal(405, f"{method[:16]} is not carried")
         plain = normal(path)
@@ -115,8 +115,11 @@ class Policy:
         return Grant(scheme, host, port, _lands(host, [*meant, *allowed]))
 
     def taken_off(self, host: str) -> frozenset[str]:
-        """Headers that requests to a host must not bring: empty where no credential is for it, by whatever port."""
-        meant = [each.header_name for each in self._credentials if fits(each.host, host)]
+        """Headers that requests to a host must not bring: empty where no credential is for it, by whatever port.
+
+        As `plain_name` has them.
+        """
+        meant = [plain_name(each.header_name) for each in self._credentials if fits(each.host, host)]
         return frozenset({*_WHO, *_OTHERWISE, *meant}) if meant else frozenset()
 
     def _meant(self, scheme: str, host: str, port: int) -> list[Credential]:
@@ -140,6 +143,11 @@ class Policy:
                 403, f"{where} is not allowed in this sandbox, only port {ports} of it", f"{WAY_IN}."
             )
         return Refusal(403, f"{where} is not allowed in this sandbox", f"{WAY_IN}.")
+
+
+def plain_name(header: str) -> str:
+    """The name of a header as hosts compare it: to many of them (CGI, WSGI) `_` and `-` are one."""
+    return header.lower().replace("_", "-")
 
 
 def permitted(grant: Grant, addresses: Iterable[Address]) -> list[Address]:

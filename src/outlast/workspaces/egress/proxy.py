@@ -18,7 +18,7 @@ from outlast.workspaces.egress.events import CredentialUsed, Event, Opened, Told
 from outlast.workspaces.egress.hello import SameHost
 from outlast.workspaces.egress.hosts import written
 from outlast.workspaces.egress.limits import Limits
-from outlast.workspaces.egress.policy import Grant, Policy, Refusal
+from outlast.workspaces.egress.policy import Grant, Policy, Refusal, plain_name
 from outlast.workspaces.egress.relay import Exchange, framed, passing
 from outlast.workspaces.egress.rules import Credential
 from outlast.workspaces.egress.scrub import Scrub
@@ -120,8 +120,12 @@ class Proxy:
             await talk.keep(key, host)
 
     def _headers(self, asked: h11.Request, grant: Grant, proof: Proof | None) -> list[Header]:
-        own = {name.encode() for name in self._means.policy.taken_off(grant.host)}
-        headers = [each for each in passing(asked.headers) if each[0] != b"host" and each[0] not in own]
+        own = self._means.policy.taken_off(grant.host)
+        headers = [
+            each
+            for each in passing(asked.headers)
+            if each[0] != b"host" and plain_name(each[0].decode("latin-1")) not in own
+        ]
         if proof is not None:
             # The answer is looked through, for which it must come as it is.
             headers = [each for each in headers if each[0] != b"accept-encoding"]

@@ -12,6 +12,7 @@ import anyio
 import h11
 
 from outlast.groups import task_group
+from outlast.workspaces.egress.coded import Coded
 from outlast.workspaces.egress.scrub import Scrub
 from outlast.workspaces.egress.wire import LOST, Header, Side, values
 
@@ -31,6 +32,7 @@ _HOP: Final = frozenset(
     }
 )
 CHUNKED: Final = (b"transfer-encoding", b"chunked")
+_WITHOUT_BODY: Final = frozenset({204, 304})
 
 
 class HostLost(Exception):
@@ -72,6 +74,8 @@ class Exchange:
         self._linger_s = linger_s
         self._asked_all = False
         self._client_gone = False
+        self._body: Scrub | Coded = scrub
+        self._has_body = True
         self.status = 0
 
     async def carry(self, asked: h11.Request) -> None:
@@ -81,7 +85,9 @@ class Exchange:
             HostLost: before or in the middle of the answer.
             Silence
             LOST: the client is gone, or does not speak HTTP.
+            Unseen: the answer would say again what was added to the request, or may.
         """
+        self._has_body = asked.method != b"HEAD"
         with anyio.CancelScope() as scope:
             quiet = Quiet(self._idle_s, scope)
             quiet.heard()
@@ -140,11 +146,13 @@ class Exchange:
                     self._client.put(h11.InformationalResponse(status_code=100, headers=[]))
             case h11.Response():
                 self.status = event.status_code
+                if self._has_body and event.status_code not in _WITHOUT_BODY:
+                    self._body = self._scrub.of_body(values(event.headers, b"content-encoding"))
                 self._client.put(self._head(event))
             case h11.Data():
-                self._pass(self._scrub.body(bytes(event.data)))
+                self._pass(self._body.body(bytes(event.data)))
             case h11.EndOfMessage():
-                self._pass(self._scrub.rest())
+                self._pass(self._body.rest())
                 self._client.put(h11.EndOfMessage())
                 return False
             case h11.InformationalResponse(status_code=101) | h11.ConnectionClosed():

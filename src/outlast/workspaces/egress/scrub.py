@@ -1,13 +1,15 @@
 """Takes out of answers what was added to their requests: a host may say it again, to whoever asks in the right way.
 
 In headers and addresses it is left out; in bodies it is written over, byte for byte, so that no length changes. That
-is a second line behind the first, which is that a host gets only what is its own. A body in a coding of the host's is
-past it, and so is a host that answers with the secret in pieces.
+is a second line behind the first, which is that a host gets only what is its own. A host that answers with the secret
+in pieces is past it. Bodies in a coding are for `coded`.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
+
+from outlast.workspaces.egress.coded import CODINGS, Coded, Unseen
 
 _GONE: Final = b"[removed]"
 _DROPPED: Final = frozenset(
@@ -24,6 +26,19 @@ class Scrub:
         self._forms = forms
         self._longest = max(map(len, forms), default=0)
         self._held = b""
+
+    def of_body(self, codings: Sequence[bytes]) -> "Scrub | Coded":
+        """What is to look through a body in these codings.
+
+        Raises:
+            Unseen: nothing here can.
+        """
+        told = [each for each in codings if each != b"identity"]
+        if not self._forms or not told:
+            return self
+        if len(told) > 1 or told[0] not in CODINGS:
+            raise Unseen("it is in a coding that is not known here")
+        return Coded(told[0], self._forms)
 
     def headers(self, headers: Iterable[Header]) -> list[Header]:
         """Those of an answer, names in lower case."""
