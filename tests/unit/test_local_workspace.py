@@ -1,5 +1,6 @@
 """A directory of the user's as a workspace: tools work in it, and what a turn found there is kept."""
 
+import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -180,3 +181,20 @@ async def test_what_git_would_ignore_is_told_by_the_rules_of_all_directories(
     assert ignored_by(work, {}, [b"plain"]) == frozenset()
     assert ignored_by(work, {}, []) == frozenset()
     assert left_to_git(work) == Extent(frozenset({b"a.now"}))
+
+
+@pytest.mark.timeout(20)
+async def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "hole").open("wb") as file:
+        file.truncate(1 << 40)
+    (tmp_path / "pipe-link").symlink_to("pipe")
+    files = HostFiles(tmp_path)
+    for path, said in (
+        ("pipe", "no file"),
+        ("pipe-link", "no file"),
+        (".", "director"),
+        ("hole", "1,099,511,627,776"),
+    ):
+        with pytest.raises(WorkspaceError, match=said):
+            await files.read(path)

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from anyio import to_thread
 
@@ -16,6 +16,8 @@ from outlast.errors import FileMissing, PathRefused, WorkspaceError
 from outlast.ids import new_id
 
 T = TypeVar("T")
+READ_LIMIT: Final = 512 * 1024 * 1024
+"""Bytes of a file that is read whole."""
 
 
 class HostFiles:
@@ -72,7 +74,14 @@ def _said(path: str) -> Generator[None]:
 
 
 def _read(at: Path) -> bytes:
-    return at.read_bytes()
+    # Not blocking: a pipe to which nobody writes would hold a thread for ever.
+    with open(at, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("It is no file")
+        if found.st_size > READ_LIMIT:
+            raise ValueError(f"It has {found.st_size:,} bytes, more than {READ_LIMIT:,}")
+        return file.read()
 
 
 def _write(at: Path, data: bytes, mode: int | None) -> None:
