@@ -89,6 +89,16 @@ class Kept:
         await self._put([FilesKept(self.root, self.turn, "end", changed=tuple(capture.changed))], packer)
         self.drive.captured(capture.root)
 
+    async def by_hand(self, files: Mapping[str, str | bytes | None]) -> None:
+        """Between two turns somebody else changes files: the next one begins with that."""
+        capture = await self.drive.edit(self.root, text_edits(files))
+        packer = Packer("default", set())
+        for pack in capture.packs.values():
+            packer.blob(pack)
+        self.root = capture.root
+        await self._put([], packer)
+        self.drive.captured(capture.root)
+
     async def _put(self, records: list[AnyRecord], packer: Packer) -> None:
         await self.world.commit_idle(self.session, self._commit(records, packer))
         self.seq += 1

@@ -14,8 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from outlast.cli.main import main
+from outlast.codec import Packer
 from outlast.drive import Entry
 from outlast.opening import open_world
+from outlast.records import FilesKept
 from outlast.session import Session
 from outlast.workspaces.drive import Edit
 from outlast.world import World
@@ -110,6 +112,26 @@ def test_diff_shows_what_a_turn_or_a_span_of_commits_has_changed(line: Line) -> 
     assert "-two\n+three\n" in changed
     assert "bin" not in changed
     assert line.run("s", "diff", "--since", str(line.marks["head"])).stdout == ""
+
+
+def test_diff_of_a_turn_shows_nothing_that_came_after_it(line: Line) -> None:
+    """Neither what a user has changed by hand since, nor what was brought back."""
+
+    async def fill(world: World) -> None:
+        kept = Kept(world, "by-hand")
+        await kept.open()
+        await kept.play({"a": "one"})
+        await kept.by_hand({"a": "by hand", "mine": "by hand"})
+        await kept.play({"a": "two"})
+        await kept.play()
+        record = FilesKept("", kept.turn, "undo")
+        await kept._put([record], Packer("default", set()))  # pyright: ignore[reportPrivateUsage] - as `outlast undo` does
+
+    anyio.run(line.within, fill)
+    assert line.paths("by-hand", "diff", "--turn", "1") == ["a"]
+    (change,) = line.json("by-hand", "diff", "--turn", "2")
+    assert (change["what"], change["before"]["size"], change["after"]["size"]) == ("changed", 7, 3)
+    assert line.paths("by-hand", "diff", "--turn", "3") == line.paths("by-hand", "diff") == []
 
 
 def test_tar_holds_modes_times_links_and_empty_directories(line: Line, tmp_path: Path) -> None:

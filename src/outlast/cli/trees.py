@@ -8,7 +8,8 @@ from typing import Final, TypeAlias
 from outlast.drive import Entry
 from outlast.engine.load import load_state
 from outlast.errors import CommitUnknown, NotFound, TurnUnknown
-from outlast.fold import SessionState
+from outlast.fold import SessionState, records_of
+from outlast.records import FilesKept
 from outlast.session import Session
 from outlast.sites import packs_of
 from outlast.workspaces.drive import Change, Drive
@@ -70,9 +71,18 @@ class Trees:
         return began[turn]
 
     async def after(self, turn: int) -> str:
-        """The root as a turn left it, so far."""
-        state = await self.at()
-        return state.began.get(turn + 1, state.tree.root)
+        """The root as a turn left it, so far: whatever was changed by hand or brought back since is none of its doing.
+
+        Raises as `before` does.
+        """
+        root, session = await self.before(turn), self.session.id
+        seq = 0
+        while page := await self.session.world.commits(session, seq):
+            for commit in page:
+                kept = [one for one in records_of(session, commit) if isinstance(one, FilesKept)]
+                root = next((one.root for one in reversed(kept) if _is_of(one, turn)), root)
+            seq = page[-1].header.seq
+        return root
 
     async def newest_turn(self) -> int:
         """The turn of which the files were kept last."""
@@ -105,6 +115,10 @@ class Trees:
         except UnicodeDecodeError:
             return None
         return None if "\0" in text or text.count("\n") > SHOWN_LINES else text
+
+
+def _is_of(kept: FilesKept, turn: int) -> bool:
+    return kept.turn == turn and kept.why != "undo"
 
 
 def _why_none(state: SessionState) -> str:
