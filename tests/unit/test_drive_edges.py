@@ -128,3 +128,26 @@ async def test_a_large_file_that_is_cut_and_grows_while_it_is_read_can_be_read_b
     data = await Drive(packs, "default").read(root, "file")
     assert data == bytes(parse_root(root).size)
     assert scanner.found.dirs[b""][b"file"][0] is None
+
+
+@pytest.mark.parametrize("why", ["no directory", "no room"])
+async def test_a_cache_that_cannot_be_written_costs_nobody_a_checkpoint(
+    desk: Desk, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(path: Path, data: bytes) -> int:
+        os.close(os.open(path, os.O_CREAT))
+        raise OSError(28, "No space left on device")
+
+    if why == "no directory":
+        desk.cache.parent.write_bytes(b"a file is in the way")
+    else:
+        monkeypatch.setattr(Path, "write_bytes", no_room)
+    (desk.at / "a").touch()
+    for text in ("one", "two"):
+        (desk.at / "a").write_text(text)
+        assert (await desk.keep()).changed == ["a"]
+        assert await desk.read("a") == text.encode()
+    await desk.folder.restore(desk.root)
+    desk.renew()
+    assert (await desk.keep()).changed == []
+    assert why != "no room" or list(desk.cache.parent.iterdir()) == []

@@ -141,8 +141,7 @@ class Folder:
 
     async def _save(self, known: Known) -> None:
         if self._cache is not None:
-            with _said(f"{self._cache} cannot be written"):
-                await to_thread.run_sync(save, known, self._cache)
+            await to_thread.run_sync(save, known, self._cache)
 
     async def _changed(self, before: str, after: str) -> Sequence[str]:
         changed: list[str] = []

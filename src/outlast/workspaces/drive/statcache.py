@@ -18,6 +18,7 @@ leads to may not be there.
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -119,8 +120,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(_Wire)
 def save(known: Known, file: Path) -> None:
     """Write it down, whole or not at all. Nothing waits for the disk: what is lost is made again.
 
-    Raises:
-        OSError
+    So where there is no room for it nothing is written, and nobody's files go without their checkpoint for that.
     """
     table = PackTable()
     dirs = [
@@ -133,10 +133,14 @@ def save(known: Known, file: Path) -> None:
         for digest, pieces in known.large.items()
     ]
     body = _ENCODER.encode((_VERSION, known.root, boot_id(), table.names(), dirs, nodes, large))
-    make_private(file.parent)
     fresh = file.with_name(f"{file.name}.{os.getpid()}")
-    fresh.write_bytes(content_hash(body) + body)
-    fresh.replace(file)
+    try:
+        make_private(file.parent)
+        fresh.write_bytes(content_hash(body) + body)
+        fresh.replace(file)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def load(file: Path) -> Known | None:
