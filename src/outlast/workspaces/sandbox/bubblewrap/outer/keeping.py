@@ -76,6 +76,7 @@ def _keep(asked: dict[str, Any], lock: int, ends: _socket.socket, inner: _socket
     inner.close()
     os.write(1, b"ok %d\n" % os.getpid())
     _let_go(1)
+    _let_go(2)  # a box that outlives its worker must not keep that one's output open
     if not asked["hold"]:
         _let_go(0)
     _watch(box, ends, hold=bool(asked["hold"]))
