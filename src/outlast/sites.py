@@ -44,6 +44,10 @@ NO_STORE: Final = (
     "The files of this session are in a store at {url}, and nothing that is installed opens one of its kind (known: "
     "{known}). Install the package that brings it, where the worker runs."
 )
+NO_ROOM: Final = (
+    "The session's directory {place} cannot be made: {why}. Give this user room and access there; the session goes on "
+    "by itself."
+)
 UNKNOWN: Final = (
     "This session works in a workspace of the kind {kind!r}, which this installation does not have (it has {known}). "
     "Install the package that brings it, where the worker runs."
@@ -257,7 +261,10 @@ class Ground:
             if kind is None:
                 yield Surroundings(self.gateway, self.processes, places, make, self.silence_s)
                 return
-            make_places(places, workspace=False)
+            try:
+                make_places(places, workspace=False)
+            except OSError as error:
+                raise WorkspaceError(detail=NO_ROOM.format(place=places.home, why=error.strerror)) from error
             stay = await self._stay(world, state, places, note)
             site = await held.enter_async_context(kind.open(_reference(state), stay))
             if not site.hosts_programs and isinstance(agent.adapter, Offers):

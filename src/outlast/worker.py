@@ -293,7 +293,9 @@ class Worker:
         desk.told = True
         self._wake.set()
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if isinstance(error, WorldUnavailable):  # its words are the World's, and say what to do
+            log.error("session %s waits: %s", control.session, error)
+        elif error is not None:
             log.error("session %s could not be advanced", control.session, exc_info=error)
         if error is None or isinstance(error, WorldUnavailable):
             # One that this code cannot advance is held until the worker ends, so that nobody tries in vain.

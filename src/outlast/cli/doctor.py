@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shutil
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
@@ -13,8 +12,9 @@ import apsw
 import click
 
 from outlast.adapter import Adapter
+from outlast.cli.checks import disks, shells, stores
 from outlast.cli.exits import Exit
-from outlast.cli.harnesses import Finding, State, agent_findings, harness_findings
+from outlast.cli.harnesses import Finding, agent_findings, harness_findings
 from outlast.cli.options import Setup, examples, perform, shared
 from outlast.cli.providers import OPENAI_DIALECTS, choose, fault_of
 from outlast.engine.pidns import can_use_pid_namespace
@@ -56,11 +56,17 @@ def doctor(agents: tuple[str, ...], world: str | None, json: bool) -> None:
 async def _findings(setup: Setup, agents: Sequence[str]) -> AsyncGenerator[Finding]:
     yield _platform()
     yield _python()
-    yield await _world(setup)
-    yield _disk(setup)
+    world = await _world(setup)
+    yield world
+    for finding in disks(setup.settings):
+        yield finding
+    if world.state == "ok":
+        async for finding in stores(setup):
+            yield finding
     yield await _supervisor(setup)
     yield await _pid_namespace()
     yield await _sandboxes(setup)
+    yield await shells(setup)
     fault = partial(_fault, setup)
     for finding in harness_findings(fault):
         yield finding
@@ -139,17 +145,6 @@ async def _sandboxes(setup: Setup) -> Finding:
         return Finding("sandboxes", "warning", str(error), hint)
     detail = "bubblewrap makes them, for an ordinary user"
     return Finding("sandboxes", "warning" if warnings else "ok", detail, f"\n  {'':16} ".join(warnings))
-
-
-def _disk(setup: Setup) -> Finding:
-    at = setup.settings.data
-    while not at.exists():
-        at = at.parent
-    free = shutil.disk_usage(at).free / 2**30
-    state: State = "ok" if free > 1 else "warning"
-    return Finding(
-        "disk", state, f"{free:.1f} GiB free at {setup.settings.data}", "" if free > 1 else "Free some space."
-    )
 
 
 def _fault(setup: Setup, adapter: Adapter) -> str:

@@ -21,6 +21,7 @@ from outlast.cli.network import event_line
 from outlast.cli.text import (
     COLOUR,
     MARK,
+    WHY,
     age,
     answer_text,
     arguments_text,
@@ -222,7 +223,7 @@ class Printer:
             case "attempt.ended" if event.status == "waiting":
                 return Text("  ▪ waits    no worker holds it meanwhile", "bright_black")
             case "attempt.ended":
-                ended = f"  ▪ attempt  {event.status.replace('_', ' ')} {short(event.text, 300)}"
+                ended = f"  ▪ attempt  {event.status.replace('_', ' ')} {short(event.text, WHY)}"
                 return Text(ended.rstrip(), "yellow")
             case "turn.parked" if event.status == "decision":
                 return self._in_doubt(event)

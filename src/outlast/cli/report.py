@@ -10,7 +10,7 @@ from outlast.calls import MAIN
 from outlast.cli.awaited import Awaited, lines_of
 from outlast.cli.listing import Row
 from outlast.cli.network import line_of
-from outlast.cli.text import MARK, arguments_text, dollars, payload_text, plain, short, tokens
+from outlast.cli.text import MARK, WHY, arguments_text, dollars, payload_text, plain, short, tokens
 from outlast.fold import AttemptState, CallState, SessionState, TurnState, records_of
 from outlast.records import AnyRecord, NetworkAsked, Payload, TurnOpened, TurnSettled, Usage
 from outlast.session import Session
@@ -155,7 +155,8 @@ def _open_turn_lines(turn: TurnState) -> list[str]:
 
 
 def _attempt_line(number: int, attempt: AttemptState, *, newest: bool) -> str:
-    ended = short(attempt.ended.replace("_", " "), 200) or ("" if newest else "its worker was lost")
+    ended = attempt.ended if " " in attempt.ended else attempt.ended.replace("_", " ")  # a reason, or a word
+    ended = short(ended, WHY) or ("" if newest else "its worker was lost")
     facts = f"fence {attempt.fence}  {attempt.worker}  {attempt.settled} calls settled"
     return f"  ▸ attempt {number}  {facts}  {ended}".rstrip()
 

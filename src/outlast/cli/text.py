@@ -9,6 +9,8 @@ from outlast.records import Payload, Usage
 from outlast.records.events import Event
 from outlast.tool import result_text
 
+WHY: Final = 800
+"""Characters of a reason that are shown: it ends with what to do."""
 MARK: Final = {"ok": "●", "error": "✗", "in_doubt": "?", "interrupted": "↷", "cancelled": "○"}
 COLOUR: Final = {
     "ok": "green",

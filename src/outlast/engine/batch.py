@@ -9,12 +9,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from outlast.errors import WorldUnavailable
+from outlast.logs import logger
 from outlast.world import Commit, Lease, World
 
 BATCH_LIMIT: Final = 256
 BATCH_BYTES: Final = 8 * 1024 * 1024
 PATIENCE_S: Final = 30.0
 """How long a store that is gone is asked again with the identical commits before their attempts stop."""
+
+LONG_S: Final = 1.0
+"""The longest pause between two asks; who asks that seldom says why, once."""
+
+log = logger("outlast.worker")
 
 T = TypeVar("T")
 Landed: TypeAlias = Callable[[Exception | None], None]
@@ -29,15 +35,18 @@ async def patiently(ask: Callable[[], Awaitable[T]], *, patience_s: float = PATI
     """
     loop = asyncio.get_running_loop()
     give_up = loop.time() + patience_s
-    pause = 0.01
+    pause, told = 0.01, False
     while True:
         try:
             return await ask()
-        except WorldUnavailable:
+        except WorldUnavailable as error:
             if loop.time() >= give_up:
                 raise
+            if pause == LONG_S and not told:
+                told = True
+                log.warning("asking again for up to %.0f s: %s", give_up - loop.time(), error)
         await asyncio.sleep(pause)
-        pause = min(1.0, pause * 2)
+        pause = min(LONG_S, pause * 2)
 
 
 class Batcher:

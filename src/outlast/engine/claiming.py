@@ -164,7 +164,9 @@ class Claiming:
         try:
             for desk in self.desks:
                 await self._sweep(desk, worker)
-        except WorldUnavailable:
+        except WorldUnavailable as error:
+            if not self.trouble:
+                log.warning("what this worker holds cannot be looked through, trying again: %s", error)
             self.trouble += 1
         else:
             self.swept = True

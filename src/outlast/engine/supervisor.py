@@ -60,6 +60,7 @@ except ImportError as error:
 
 EXIT_USAGE = 2
 EXIT_LOCK = 85
+ROOM = "Give this user room and access there, or set OUTLAST_DATA_DIR to another directory."
 EXIT_DEADLINE = 86
 EXIT_CANNOT_RUN = 126
 EXIT_NOT_FOUND = 127
@@ -124,7 +125,9 @@ class LockFile:
             text = f"{path} exists, and the name of a lock is used only once. Choose a fresh one."
             raise SetupError(EXIT_LOCK, text) from taken
         except OSError as failed:
-            raise SetupError(EXIT_LOCK, f"the lock {path} cannot be made: {failed.strerror}") from failed
+            raise SetupError(
+                EXIT_LOCK, f"the lock {path} cannot be made: {failed.strerror}. {ROOM}"
+            ) from failed
 
     def settle(self, dead: str, why: str, status: int) -> None:
         """Write down that the tree is dead."""

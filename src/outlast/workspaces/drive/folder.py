@@ -212,4 +212,7 @@ def _said(what: str) -> Generator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise WorkspaceError(detail=f"{what}: {reason}. Nothing that was recorded is lost.") from error
+        raise WorkspaceError(
+            detail=f"{what}: {reason}. Nothing that was recorded is lost: give this user room and access there, and "
+            "the session goes on by itself."
+        ) from error

@@ -21,6 +21,8 @@ _ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 _TIMEOUT_S: Final = 60
 """Of each request; a pack has a few MB."""
 _RETRY_S: Final = 120
+_REASON: Final = 300
+"""Characters of what the library says."""
 _DELETED_AT_ONCE: Final = 500
 
 
@@ -85,7 +87,7 @@ class CloudObjects:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> WorkspaceError:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0][:_REASON]
         return WorkspaceError(
             detail=f"The store of a workspace's files at {self._where} cannot be used: {reason}. Nothing that was "
             "recorded is lost; see to its address and the credentials, and try again."
