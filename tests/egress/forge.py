@@ -10,15 +10,19 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Literal
 
 PIECE: Final = 64 * 1024
+HELD_S: Final = 60.0
 WHEEL: Final = "demo-1.0-py3-none-any.whl"
+
+
+Cut = Literal["", "before it lands", "after it landed"]
 
 
 @dataclass
@@ -34,13 +38,25 @@ class Forge:
     """Method, path without query, and whether the credential was right."""
     slow: threading.Event = field(default_factory=threading.Event)
     """What is waited for at `…/slow`."""
+    cuts: Cut = ""
+    """Where the next push is held up, and never gets an answer."""
+    held: threading.Event = field(default_factory=threading.Event)
+    """A push is held up."""
 
     def make(self, name: str) -> Path:
         """An empty repository that may be pushed to."""
         path = self.root / name
         subprocess.run(["git", "init", "--quiet", "--bare", "-b", "main", path], check=True)
         subprocess.run(["git", "-C", path, "config", "http.receivepack", "true"], check=True)
+        told = path / "hooks/post-receive"
+        told.write_text("#!/bin/sh\ncat >> pushes\n")
+        told.chmod(0o755)
         return path
+
+    def pushes(self, name: str) -> list[str]:
+        """Of a repository, each change of a reference that a push made: what it was, what it became, its name."""
+        path = self.root / name / "pushes"
+        return path.read_text().splitlines() if path.exists() else []
 
     def admits(self, header: str) -> bool:
         kind, _, value = header.partition(" ")
@@ -99,7 +115,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _git(self, path: str, query: str) -> None:
         """As any CGI server does it."""
-        env = {
+        cuts = self._forge.cuts if path.endswith("/git-receive-pack") else ""
+        if cuts:
+            self._forge.cuts = ""
+            self._cut_off(path, query, cuts)
+            return
+        with subprocess.Popen(
+            ["git", "http-backend"], env=self._env(path, query), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as cgi:
+            assert cgi.stdin is not None
+            assert cgi.stdout is not None
+            feeding = threading.Thread(target=_feed, args=(cgi.stdin, self._body()))
+            feeding.start()
+            self._relay(cgi.stdout)
+            feeding.join()
+
+    def _env(self, path: str, query: str) -> dict[str, str]:
+        return {
             "PATH": os.environ["PATH"],
             "GIT_PROJECT_ROOT": str(self._forge.root),
             "GIT_HTTP_EXPORT_ALL": "1",
@@ -112,15 +144,23 @@ class _Handler(BaseHTTPRequestHandler):
             "REMOTE_USER": self._forge.user,
             "REMOTE_ADDR": "127.0.0.1",
         }
-        with subprocess.Popen(
-            ["git", "http-backend"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as cgi:
-            assert cgi.stdin is not None
-            assert cgi.stdout is not None
-            feeding = threading.Thread(target=_feed, args=(cgi.stdin, self._body()))
-            feeding.start()
-            self._relay(cgi.stdout)
-            feeding.join()
+
+    def _cut_off(self, path: str, query: str, cuts: Cut) -> None:
+        """A push that is taken in and, if so, carried out; whoever pushes hears nothing of either."""
+        body = b"".join(self._body())
+        if cuts == "after it landed":
+            subprocess.run(
+                ["git", "http-backend"],
+                env=self._env(path, query),
+                input=body,
+                check=True,
+                capture_output=True,
+            )
+        self._forge.held.set()
+        self.connection.settimeout(HELD_S)
+        with suppress(OSError):
+            self.connection.recv(1)  # until whoever pushes is gone
+        self.close_connection = True
 
     def _relay(self, said: IO[bytes]) -> None:
         headers: dict[str, str] = {}
