@@ -151,6 +151,7 @@ class HookAsk:
     name: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     result: ToolResult | None = None
+    cwd: str = ""  # where its shell has gone, if it says so
 
 
 class Dialogue(Protocol):
@@ -168,10 +169,7 @@ class Dialogue(Protocol):
 
     @property
     def retries(self) -> bool:
-        """After a failure of the provider that may pass it would ask again by itself, in its own time.
-
-        The attempt ends instead, and another asks when the provider may be asked.
-        """
+        """After a failure of the provider that may pass it would ask again by itself; the attempt ends instead."""
         ...
 
     def lane_of(self, headers: Mapping[str, str], request: Mapping[str, Any]) -> str:

@@ -264,11 +264,16 @@ class Calls(Protocol):
         """
         ...
 
-    async def start_tool(self, harness_id: str, name: str, arguments: Mapping[str, Any]) -> Let | Deny:
+    async def start_tool(
+        self, harness_id: str, name: str, arguments: Mapping[str, Any], *, cwd: str = ""
+    ) -> Let | Deny:
         """The harness asks whether it may run a tool itself.
 
         `Let` only for a call that an answer in the log asked for, that is not settled, and that this attempt's plan or
         policy lets run. Durable unless `safe`.
+
+        Args:
+            cwd: where the harness is; empty: where it was started.
         """
         ...
 

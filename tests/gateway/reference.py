@@ -172,7 +172,9 @@ class MemoryCalls:
         if asked is not None:
             raise asked
 
-    async def start_tool(self, harness_id: str, name: str, arguments: Mapping[str, Any]) -> Let | Deny:
+    async def start_tool(
+        self, harness_id: str, name: str, arguments: Mapping[str, Any], *, cwd: str = ""
+    ) -> Let | Deny:
         self._alive()
         if harness_id not in self.intents:
             return Deny("not granted")

@@ -272,7 +272,9 @@ def test_what_the_gateway_refuses_is_no_end() -> None:
     ("name", "arguments", "policy"),
     [
         ("exec_command", {"cmd": "git status"}, "safe"),
-        ("exec_command", {"cmd": "git push"}, "never"),
+        ("exec_command", {"cmd": "git push"}, "verify"),
+        ("exec_command", {"cmd": "git push", "shell": "fish"}, "never"),
+        ("exec_command", {"cmd": "npm publish"}, "never"),
         ("exec_command", {"cmd": "ls", "shell": "/tmp/odd"}, "never"),
         ("exec_command", {"arguments": "{"}, "never"),
         ("write_stdin", {"session_id": 1, "chars": "y\n"}, "never"),

@@ -82,7 +82,7 @@ async def test_a_lost_attempt_lets_no_tool_run(over: BaseException) -> None:
 
 
 class FailingCalls(MemoryCalls):
-    async def start_tool(self, harness_id: str, name: str, arguments: Any) -> Let:
+    async def start_tool(self, harness_id: str, name: str, arguments: Any, *, cwd: str = "") -> Let:
         raise OSError(harness_id)
 
 
@@ -111,7 +111,7 @@ async def test_a_tool_waits_until_what_the_harness_wrote_is_recorded() -> None:
 
 
 class SlowCalls(MemoryCalls):
-    async def start_tool(self, harness_id: str, name: str, arguments: Any) -> Let:
+    async def start_tool(self, harness_id: str, name: str, arguments: Any, *, cwd: str = "") -> Let:
         await anyio.sleep_forever()
         raise AssertionError
 
@@ -160,7 +160,7 @@ class Crash(BaseException):
 
 
 class CrashingCalls(MemoryCalls):
-    async def start_tool(self, harness_id: str, name: str, arguments: Any) -> Let:
+    async def start_tool(self, harness_id: str, name: str, arguments: Any, *, cwd: str = "") -> Let:
         await self._gate.cross(Point.BEFORE_START)
         raise Crash
 

@@ -81,7 +81,9 @@ class AttemptCalls(LoopCalls):
 
     # tools that the harness runs
 
-    async def start_tool(self, harness_id: str, name: str, arguments: Mapping[str, Any]) -> Let | Deny:
+    async def start_tool(
+        self, harness_id: str, name: str, arguments: Mapping[str, Any], *, cwd: str = ""
+    ) -> Let | Deny:
         context = self._context
         state = self.index.of_harness(harness_id)
         if state is None:
@@ -92,8 +94,7 @@ class AttemptCalls(LoopCalls):
         means = context.resolve(name, arguments)
         if (means.name, means.runs_in) != (intent.name, intent.runs_in):
             return Deny(NOT_GRANTED)
-        if intent.runs_in == "worker":
-            # The worker itself decides when it is called, and knows the outcome.
+        if intent.runs_in == "worker":  # the worker itself decides when it is called, and knows the outcome
             return Let(intent.call, arguments)
         denied = await self._denial(state)
         if denied is not None:
@@ -102,7 +103,7 @@ class AttemptCalls(LoopCalls):
         if stricter(intent.policy, means.policy) != intent.policy:
             return Deny(NOT_GRANTED)
         self.shells.note(intent.call, means.shell)
-        return await self._let(state, arguments, means.inquiry) or Let(intent.call, arguments)
+        return await self._let(state, arguments, means.inquiry, cwd) or Let(intent.call, arguments)
 
     async def begin_unasked(self, call: int) -> None:
         context = self._context
@@ -125,7 +126,7 @@ class AttemptCalls(LoopCalls):
         return await self._denial(state) is None and await self._let(state, arguments, inquiry) is None
 
     async def _let(
-        self, state: CallState, arguments: Mapping[str, Any], inquiry: Inquiry | None
+        self, state: CallState, arguments: Mapping[str, Any], inquiry: Inquiry | None, cwd: str = ""
     ) -> Deny | None:
         """Write that the harness may run a call; or say why it must not."""
         context, intent = self._context, state.intent
@@ -134,8 +135,7 @@ class AttemptCalls(LoopCalls):
             return Deny(result_text((await self._deny(state, denied)).value), settled=True)
         await context.afford(intent.call)
         await context.room(None)
-        scene, asks = context.scene, intent.policy == "verify"
-        witness = await noted(inquiry, scene) if inquiry is not None and scene is not None and asks else None
+        witness = await noted(inquiry if intent.policy == "verify" else None, context.scene, cwd)
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
         # Last of all: it may have been let go meanwhile, or the attempt is ending.
         late = await self._denial(state)

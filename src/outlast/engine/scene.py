@@ -1,7 +1,9 @@
 """The workspace of an attempt as an inquiry sees it (`outlast.inquiry.Scene`), and the asking of inquiries."""
 
 import os
+import posixpath
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
@@ -108,9 +110,32 @@ def scene_of(site: Site | None, places: Places, processes: Processes) -> Scene:
     return PlaceScene(places, processes) if site is None else SiteScene(site)
 
 
-async def noted(inquiry: Inquiry, scene: Scene) -> Witness | None:
-    """What will tell whether a call took effect that is about to begin; None where nothing would, for any reason."""
-    found = await within(lambda: inquiry.note(scene), NOTE_S)
+@dataclass(frozen=True, slots=True)
+class _From:
+    """A scene whose harness has gone elsewhere."""
+
+    scene: Scene
+    cwd: str
+
+    async def read(self, path: str) -> bytes | None:
+        if not posixpath.isabs(path) and self.cwd != self.scene.cwd:  # who asks later sees it from there
+            raise WorkspaceError(detail=f"{path} is seen from {self.cwd}.")
+        return await self.scene.read(path)
+
+    async def run(self, text: str, *, cwd: str = "", timeout_s: float = NOTE_S) -> Ran:
+        return await self.scene.run(text, cwd=cwd, timeout_s=timeout_s)
+
+
+async def noted(inquiry: Inquiry | None, scene: Scene | None, cwd: str = "") -> Witness | None:
+    """What will tell whether a call took effect that is about to begin; None where nothing would, for any reason.
+
+    Args:
+        cwd: where the harness is, absolute; empty: where the scene says.
+    """
+    if inquiry is None or scene is None:
+        return None
+    at = _From(scene, cwd) if posixpath.isabs(cwd) else scene
+    found = await within(lambda: inquiry.note(at), NOTE_S)
     return cast("Witness", found) if isinstance(found, dict) else None
 
 

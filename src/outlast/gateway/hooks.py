@@ -103,7 +103,7 @@ async def _verdict(door: OpenDoor, ask: HookAsk) -> Let | Deny | None:
             if door.over:
                 return Deny(f"Nothing may run any more: {door.over}.")
             await door.recorded(tool=True)
-            return await door.attempt.calls.start_tool(ask.harness_id, ask.name, ask.arguments)
+            return await door.attempt.calls.start_tool(ask.harness_id, ask.name, ask.arguments, cwd=ask.cwd)
         case "after":
             if ask.result is not None:
                 await door.attempt.calls.settle_tool(ask.harness_id, ask.result)

@@ -21,7 +21,9 @@ from outlast.adapters.claude_code.typed import TypedClaudeCode
 from outlast.adapters.claude_code.user import link_user_files
 from outlast.adapters.claude_code.versions import installed
 from outlast.adapters.program import is_users_directory, known_as, past_proxies, tools_home
+from outlast.adapters.shell_inquiry import inquiry_of as shell_inquiry_of
 from outlast.adopting import Adopted
+from outlast.inquiry import Inquiry
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -80,7 +82,7 @@ class ClaudeCode:
             # Another server's whose name begins like ours, or nobody's: if it runs at all, then in the harness.
         spawns = str(arguments.get("prompt", "")) if name in _SPAWNING else ""
         policy = policy_of(name, arguments, self.policies)
-        inquiry, shell = inquiry_of(name, arguments), shell_use(name, arguments)
+        inquiry, shell = _inquiry_of(name, arguments), shell_use(name, arguments)
         return Resolved(name, "harness", policy, spawns=spawns, inquiry=inquiry, shell=shell)
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
@@ -160,3 +162,8 @@ def _uuid_of(attempt: Attempt) -> str:
     """The session's name in Claude Code: its own where it was adopted."""
     adopted = attempt.settings.get("session")
     return str(adopted) if adopted else launch.session_uuid(attempt.tenant, known_as(attempt))
+
+
+def _inquiry_of(name: str, arguments: Mapping[str, Any]) -> Inquiry | None:
+    """What can be asked about a call of a tool of its own."""
+    return shell_inquiry_of(arguments.get("command")) if name == "Bash" else inquiry_of(name, arguments)

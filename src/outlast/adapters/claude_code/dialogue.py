@@ -92,7 +92,7 @@ class ClaudeCodeDialogue:
             case "before":
                 self.heard.set()
                 self.hooked[harness_id] = arguments
-                return HookAsk("before", harness_id, name, arguments)
+                return HookAsk("before", harness_id, name, arguments, cwd=str(payload.get("cwd", "")))
             case "after":
                 result = ToolResult("ok", payload.get("tool_response"))
                 return HookAsk("after", harness_id, name, arguments, result)

@@ -15,14 +15,16 @@ from outlast.adapters.codex.driver import Driver
 from outlast.adapters.codex.edits import inquiry_of
 from outlast.adapters.codex.files import SessionFiles
 from outlast.adapters.codex.places import thread_of
-from outlast.adapters.codex.policies import UNASKED, policy_of
+from outlast.adapters.codex.policies import SHELL, UNASKED, policy_of
 from outlast.adapters.codex.terminal import at_terminal, settings_of, terms_of
 from outlast.adapters.codex.typed import TypedCodex
 from outlast.adapters.codex.user import bring_user_files
 from outlast.adapters.codex.versions import bash, installed
 from outlast.adapters.program import is_users_directory, known_as, tools_home
 from outlast.adapters.shapes import as_object
+from outlast.adapters.shell_inquiry import inquiry_of as shell_inquiry_of
 from outlast.adopting import Adopted
+from outlast.inquiry import Inquiry
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -74,7 +76,7 @@ class Codex:
         if tool is not None:
             return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         policy = policy_of(name, arguments, self.policies)
-        inquiry, shell = inquiry_of(name, arguments), shell_use(name, arguments)
+        inquiry, shell = _inquiry_of(name, arguments), shell_use(name, arguments)
         return Resolved(name, "harness", policy, unasked=name in UNASKED, inquiry=inquiry, shell=shell)
 
     def adopt(self, transcript: Path, home: Path) -> Adopted:
@@ -127,3 +129,11 @@ class Codex:
             async with attempt.processes.start(launch.argv(started), env=env, cwd=cwd) as process:
                 driver = Driver(attempt, files, process, dialogue, started)
                 return await driver.run(say_prompt=ready.say_prompt)
+
+
+def _inquiry_of(name: str, arguments: Mapping[str, Any]) -> Inquiry | None:
+    """What can be asked about a call of a tool of its own; patches come over the shell too."""
+    found = inquiry_of(name, arguments)
+    if found is None and name == SHELL:
+        return shell_inquiry_of(arguments.get("cmd"), arguments.get("workdir"))
+    return found

@@ -22,8 +22,10 @@ from outlast.adapters.opencode.terminal import at_terminal, config_of, settings_
 from outlast.adapters.opencode.typed import TypedOpenCode
 from outlast.adapters.opencode.versions import installed
 from outlast.adapters.program import known_as, shown_cwd, tools_home
+from outlast.adapters.shell_inquiry import inquiry_of as shell_inquiry_of
 from outlast.adopting import Adopted
 from outlast.ids import stable_uuid
+from outlast.inquiry import Inquiry
 from outlast.offering import stand_ins
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
@@ -84,7 +86,7 @@ class OpenCode:
             return Resolved(ours, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         spawns = str(arguments.get("prompt", "")) if name == "task" else ""
         policy = policy_of(name, arguments, self.policies)
-        inquiry, shell = inquiry_of(name, arguments), shell_use(name, arguments)
+        inquiry, shell = _inquiry_of(name, arguments), shell_use(name, arguments)
         return Resolved(name, "harness", policy, spawns=spawns, inquiry=inquiry, shell=shell)
 
     @property
@@ -152,3 +154,10 @@ class OpenCode:
                 agent = str(settings.get("agent", ""))
                 driver = Driver(attempt, process, dialogue, ready, model=model, agent=agent)
                 return await driver.run(started.password)
+
+
+def _inquiry_of(name: str, arguments: Mapping[str, Any]) -> Inquiry | None:
+    """What can be asked about a call of a tool of its own."""
+    if name == "bash":
+        return shell_inquiry_of(arguments.get("command"), arguments.get("workdir"))
+    return inquiry_of(name, arguments)

@@ -23,9 +23,11 @@ from outlast.adapters.pi.typed import TypedPi
 from outlast.adapters.pi.user import link_user_files
 from outlast.adapters.pi.versions import installed
 from outlast.adapters.program import is_users_directory, known_as, shown_cwd, tools_home
+from outlast.adapters.shell_inquiry import inquiry_of as shell_inquiry_of
 from outlast.adopting import Adopted
 from outlast.beneath import Beneath
 from outlast.errors import BadSettings
+from outlast.inquiry import Inquiry
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -86,7 +88,7 @@ class Pi:
         if tool is not None:
             return Resolved(name, "worker", tool.policy, tool.on_doubt, tool.key_ttl_s)
         policy = policy_of(name, arguments, self.policies)
-        inquiry, shell = inquiry_of(name, arguments), shell_use(name, arguments)
+        inquiry, shell = _inquiry_of(name, arguments), shell_use(name, arguments)
         return Resolved(name, "harness", policy, inquiry=inquiry, shell=shell)
 
     @property
@@ -175,3 +177,8 @@ def _api(settings: Mapping[str, Any]) -> str:
         reason = f"of {api} Pi knows no models: name one"
         raise BadSettings(name="model", value="", reason=reason, source="the session's settings")
     return api
+
+
+def _inquiry_of(name: str, arguments: Mapping[str, Any]) -> Inquiry | None:
+    """What can be asked about a call of a tool of its own."""
+    return shell_inquiry_of(arguments.get("command")) if name == "bash" else inquiry_of(name, arguments)

@@ -1,0 +1,141 @@
+"""Killed inside `git push`: what landed is found out, the model is told, and the forge sees one push."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from outlast.records import CallOutcome, Verdict
+from outlast.testing.adapter_contract import Stage, Subject, staged
+from outlast.testing.adapter_contract.stage import LIMIT_S, prompt, says
+from outlast.testing.models import Step, ToolUse
+from outlast.workspaces.egress import Credential, from_env
+from outlast.workspaces.sandbox import sandbox
+from tests.egress.forge import Cut, Forge, open_forge
+from tests.harnesses import claude_code, codex
+
+pytestmark = pytest.mark.timeout(180)
+
+SECRET = "gLpat-5up3rs3cret-0f-the-f0rge"
+HERE = "127.0.0.2"
+"""This machine by another address: what programs inside take 127.0.0.1 for is the sandbox itself."""
+SUBJECTS = {"claude-code": claude_code.SUBJECT, "codex": codex.SUBJECT}
+BEGIN = (
+    "git config --global user.name agent; git config --global user.email agent@example.org; "
+    "git clone --quiet {url} . ; echo '<h1>Prices</h1>' > pricing.html"
+)
+COMMIT = "git add -A && git commit -qm 'Add a pricing page'"
+Where = Literal["sandbox", "box that lives on", "local"]
+
+
+def harness(name: str, where: Where) -> object:
+    return pytest.param(name, where, marks=pytest.mark.harness(harness=name))
+
+
+def tool(subject: Subject, command: str) -> ToolUse:
+    found = subject.shell(command)
+    assert found is not None
+    return found
+
+
+def script(subject: Subject, *commands: str) -> Sequence[Step]:
+    return [*(Step(text="I go on.", tools=(tool(subject, one),)) for one in commands), *says("It is out.")]
+
+
+def url_of(forge: Forge, where: Where) -> str:
+    """In a sandbox nothing inside knows the secret; at home the user's own git does."""
+    me = f"git:{SECRET}@" if where == "local" else ""
+    return f"http://{me}{HERE}:{forge.port}/site.git"
+
+
+def settle(stage: Stage, forge: Forge, where: Where) -> None:
+    if where != "local":
+        way = Credential(
+            f"http://{HERE}:{forge.port}/site.git",
+            from_env("FORGE_TOKEN"),
+            kind="basic",
+            user="git",
+            name="forge",
+        )
+        stage.workspace = sandbox(idle_s=60 if where == "box that lives on" else 0, credentials=[way])
+
+
+async def cut_off(stage: Stage, forge: Forge) -> None:
+    """A worker advances the session until its push is held up, and is killed."""
+    victim = await stage.victim(session="s")
+    with anyio.fail_after(LIMIT_S):
+        await anyio.to_thread.run_sync(forge.held.wait, abandon_on_cancel=True)
+    victim.kill()
+    await victim.death()
+
+
+CASES = [
+    harness("claude-code", "sandbox"),
+    harness("codex", "sandbox"),
+    harness("claude-code", "box that lives on"),
+    harness("claude-code", "local"),
+    harness("codex", "local"),
+]
+
+
+@pytest.mark.parametrize("cut", ["after it landed", "before it lands"])
+@pytest.mark.parametrize(("name", "where"), CASES)
+async def test_push(
+    name: str, where: Where, cut: Cut, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGE_TOKEN", SECRET)
+    subject = SUBJECTS[name]
+    (tmp_path / "forge").mkdir()
+    with open_forge(tmp_path / "forge", SECRET, address=HERE) as forge:
+        forge.make("site.git")
+        forge.cuts = cut
+        commands = [
+            BEGIN.format(url=url_of(forge, where)),
+            COMMIT,
+            "git push origin HEAD:main 2>&1 | tail -3",
+        ]
+        async with staged(subject, tmp_path, {"go": script(subject, *commands)}) as stage:
+            settle(stage, forge, where)
+            turn = await stage.send(prompt("go"))
+            await cut_off(stage, forge)
+            assert len(forge.pushes("site.git")) == (1 if cut == "after it landed" else 0)
+            assert str(await stage.finish(turn)) == "It is out."
+            (pushed,) = forge.pushes("site.git")
+            old, new, ref = pushed.split()
+            assert (set(old), ref) == ({"0"}, "refs/heads/main")
+            (verdict,) = await stage.of_kind(Verdict)
+            outcomes = {one.call: one for one in await stage.of_kind(CallOutcome)}
+            assert outcomes[verdict.call].status == "ok"
+            told = stage.last_body().decode()
+            if cut == "after it landed":
+                assert verdict.verdict == "done"
+            elif where != "box that lives on":
+                assert verdict.verdict == "not_done"
+            # In a box that lives on git may ask once more by itself, from when there is a way out again until it is
+            # ended with all that the dead worker had running there; what came of that is what is found.
+            assert (f"main of origin is at {new[:10]}" in told) is (verdict.verdict == "done")
+
+
+@pytest.mark.harness(harness="claude-code")
+async def test_push_from_where_the_shell_has_gone(tmp_path: Path) -> None:
+    """The shell of Claude Code stays where a command has led it."""
+    subject = SUBJECTS["claude-code"]
+    (tmp_path / "forge").mkdir()
+    with open_forge(tmp_path / "forge", SECRET, address=HERE) as forge:
+        forge.make("site.git")
+        forge.cuts = "after it landed"
+        begin = f"mkdir site; cd site; {BEGIN.format(url=url_of(forge, 'local'))}"
+        commands = [begin, f"{COMMIT} && git push origin HEAD 2>&1"]
+        async with staged(subject, tmp_path, {"go": script(subject, *commands)}) as stage:
+            turn = await stage.send(prompt("go"))
+            await cut_off(stage, forge)
+            assert str(await stage.finish(turn)) == "It is out."
+            (pushed,) = forge.pushes("site.git")
+            (verdict,) = await stage.of_kind(Verdict)
+            assert verdict.verdict == "done"
+            told = stage.last_body().decode()
+            assert "Add a pricing page" in told
+            assert f"main of origin is at {pushed.split()[1][:10]}" in told
