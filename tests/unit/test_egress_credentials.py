@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import logging
+import os
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -419,6 +420,28 @@ async def test_an_attempt_that_ends_late_leaves_the_next_ones_way(tmp_path: Path
             await anyio.wait_all_tasks_blocked()
             assert egress.ways[0].socket.exists()
     assert not (tmp_path / "way" / "proxy.sock").exists()
+
+
+async def test_the_key_of_a_sandbox_that_ends_with_its_worker_is_not_written_down(tmp_path: Path) -> None:
+    rules, secrets = network([], [keyed(443)]), WorkerSecrets({"FORGE_TOKEN": SECRET})
+    for outlived in (False, True):
+        async with open_egress(
+            rules, WHO, tmp_path / "w", outside=Outside(secrets), outlived=outlived
+        ) as egress:
+            assert egress.mounts
+            written = b"".join(file.read_bytes() for file in (tmp_path / "w").rglob("*") if file.is_file())
+            assert (b"PRIVATE KEY" in written) is outlived
+
+
+async def test_keys_that_nobody_used_for_longer_than_a_sandbox_stands_are_removed(tmp_path: Path) -> None:
+    now_s = SystemClock().now()
+    for name, age_s in (("used", 7.5 * 86_400), ("left", 8.5 * 86_400)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "authority.pem").touch()
+        os.utime(tmp_path / name / "authority.pem", (now_s - age_s, now_s - age_s))
+    async with open_egress(Network(), WHO, tmp_path / "w"):
+        pass
+    assert [file.parent.name for file in tmp_path.glob("*/authority.pem")] == ["used"]
 
 
 def test_an_authority_speaks_for_its_hosts_alone_and_is_kept(tmp_path: Path) -> None:

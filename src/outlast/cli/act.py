@@ -1,6 +1,5 @@
 """Commands that put something into a session's inbox, or remove it: send, steer, cancel, rm."""
 
-import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from outlast.beneath import remove_tree
 from outlast.cli.options import PRIORITY, SESSION, Setup, examples, given, perform, shared
 from outlast.engine.children import forsake
 from outlast.engine.places import HOMES, WORKSPACES, made_for
@@ -180,7 +180,9 @@ async def _forget(first: SessionOpened, session: str, data: Path, tenant: str) -
 
 def _remove(directories: Sequence[Path]) -> None:
     for path in directories:
-        shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):
+            if not path.is_symlink():  # what is behind a link is not ours to remove
+                remove_tree(path)
         if path.is_symlink() or path.exists():
             click.echo(f"outlast: {path} could not be removed whole. Remove it yourself.", err=True)
 

@@ -4,6 +4,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,11 +16,13 @@ from outlast.ids import derived_id
 from outlast.sandbox import Mount
 from outlast.settings import read_settings
 from outlast.workspace import Stay
+from outlast.workspaces.drive.format import DEPTH_LIMIT
 
 SANDBOXES: Final = "sandboxes"
 WAYS: Final = "ways"
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store")
 """What a box of the worker's own machine shows of it anyway."""
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 UNSEEN: Final = (
     "the sandbox of this session does not show {program}. Install it with `outlast install`, where sandboxes see it, "
@@ -45,8 +48,8 @@ class Ground:
 
     @property
     def way_out(self) -> Path:
-        """Of sockets, whose paths must be short, whatever the session is called."""
-        return self.directory.parents[1] / WAYS / derived_id("w", self.directory.name.encode())
+        """Of sockets, and what else is kept of the way out."""
+        return way_of(self.directory.parents[1], self.directory.name)
 
     @property
     def known(self) -> Path:
@@ -107,13 +110,37 @@ class Ground:
         """Give a directory with all that is in it to whose processes the box holds. Links are not followed."""
         if self.owner is None:
             return
-        uid, gid = self.owner
-        os.chown(top, uid, gid)
-        for at, below, names, fd in os.fwalk(top):
-            del at
-            for name in (*below, *names):
-                if os.stat(name, dir_fd=fd, follow_symlinks=False).st_uid != uid:
-                    os.chown(name, uid, gid, dir_fd=fd, follow_symlinks=False)
+        fd = os.open(top, _DIRECTORY)
+        try:
+            os.fchown(fd, *self.owner)
+            _give(fd, self.owner, DEPTH_LIMIT)
+        finally:
+            os.close(fd)
+
+
+def _give(fd: int, owner: tuple[int, int], deeper: int) -> None:
+    """Give what is in a directory, so deep as anything can be that we put there; what lies deeper is its owner's own.
+
+    Whoever owns it may change it meanwhile: what is gone since, or is a link by now, is passed over.
+    """
+    with os.scandir(fd) as entries:
+        found = list(entries)
+    for entry in found:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            seen = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
+            if seen.st_uid != owner[0]:
+                os.chown(entry.name, *owner, dir_fd=fd, follow_symlinks=False)
+            if deeper and stat.S_ISDIR(seen.st_mode):
+                inner = os.open(entry.name, _DIRECTORY, dir_fd=fd)
+                try:
+                    _give(inner, owner, deeper - 1)
+                finally:
+                    os.close(inner)
+
+
+def way_of(data: Path, folder: str) -> Path:
+    """Where what is kept of a session's way out stands: at a short path, whatever the session is called."""
+    return data / WAYS / derived_id("w", folder.encode())
 
 
 def ground_of(stay: Stay, reads: Sequence[str], owner: tuple[int, int] | None) -> Ground:

@@ -4,19 +4,19 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from shutil import rmtree
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from anyio import to_thread
 
-from outlast.errors import SandboxUnsupported
+from outlast.beneath import remove_tree
+from outlast.errors import SandboxUnsupported, WorkspaceError
 from outlast.groups import task_group
 from outlast.plugins import brought
 from outlast.sandbox import Box, OpenProvider, SandboxProvider, Spec
 from outlast.workspace import Note, Passage, Stay, Undone
 from outlast.workspaces.boxed.description import CWD, Sandboxed, read_sandbox
 from outlast.workspaces.boxed.distance import Distance, Given
-from outlast.workspaces.boxed.ground import SANDBOXES, Ground, ground_of
+from outlast.workspaces.boxed.ground import SANDBOXES, Ground, ground_of, way_of
 from outlast.workspaces.boxed.home import DistantHome
 from outlast.workspaces.boxed.keeping import Keep, KeepHere, KeepThere, make_home, marked_roots, noted_roots
 from outlast.workspaces.boxed.shells import PLACES, lent_shells
@@ -69,7 +69,14 @@ class SandboxKind:
             public = PUBLIC if mounts else f"{stay.home}/.outlast"
             who, outside = Who(stay.tenant, stay.session), Outside(told=_noting(stay.note), public=public)
             out = await held.enter_async_context(
-                open_egress(said.network, who, ground.way_out, gateway=gateway, outside=outside)
+                open_egress(
+                    said.network,
+                    who,
+                    ground.way_out,
+                    gateway=gateway,
+                    outside=outside,
+                    outlived=said.idle_s > 0,
+                )
             )
             lent = await held.enter_async_context(lent_shells(ground.way_out)) if said.idle_s else None
             spec = spec_of(said, stay, ground, out, mounts=mounts)
@@ -103,7 +110,15 @@ class SandboxKind:
         provider = self._find(read_sandbox(reference).provider, data)
         for found in await provider.list({LABEL: folder}):
             await provider.destroy(found.ref)
-        await to_thread.run_sync(lambda: rmtree(data / SANDBOXES / folder, ignore_errors=True))
+        await to_thread.run_sync(_remove, data, folder)
+
+
+def _remove(data: Path, folder: str) -> None:
+    for kept in (data.absolute() / SANDBOXES / folder, way_of(data.absolute(), folder)):
+        try:
+            remove_tree(kept)
+        except OSError as error:
+            raise WorkspaceError(detail=f"{kept} cannot be removed whole: {error.strerror}.") from error
 
 
 def _noting(note: Note | None) -> Callable[[Event], None] | None:

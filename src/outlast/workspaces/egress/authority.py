@@ -1,8 +1,11 @@
 """The authority by which a sandbox trusts us as the hosts that credentials are for, and as no other.
 
-It is made for one session, and lives and dies in the directory that is the session's own. What goes into the sandbox is
-its certificate, beside those of the authorities that this machine trusts; its key stays outside. Its certificate says
-itself for which names it may speak (RFC 5280, 4.2.1.10), so that even with the key nothing else could be feigned.
+It is made for one session. What goes into the sandbox is its certificate, beside those of the authorities that this
+machine trusts; its key stays outside. Its certificate says itself for which names it may speak (RFC 5280, 4.2.1.10), so
+that even with the key nothing else could be feigned.
+
+The key is written down only where the sandbox may outlive its worker, since programs that run on in it trust what they
+trusted: in the directory that is the session's own, for as long as any sandbox can stand that nobody holds.
 """
 
 import datetime as dt
@@ -10,6 +13,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
@@ -31,6 +35,9 @@ except ImportError as absent:  # pragma: no cover - every environment of ours ha
 _VALID: Final = dt.timedelta(days=60)
 _LEFT: Final = dt.timedelta(days=14)
 """A kept authority with less than that is made anew: a sandbox may live on for days."""
+_FILE: Final = "authority.pem"
+_KEPT_S: Final = 8 * 86_400.0
+"""A sandbox may outlive its worker by a week."""
 _EARLIER: Final = dt.timedelta(hours=1)
 """Clocks inside may be behind."""
 _CONTEXTS: Final = 32
@@ -87,16 +94,16 @@ class Authority:
         return _begun(issuer, key, subject, self._clock)
 
 
-def open_authority(directory: Path, hosts: Sequence[str], clock: Clock) -> Authority:
+def open_authority(directory: Path | None, hosts: Sequence[str], clock: Clock) -> Authority:
     """The authority of a session for `hosts`, names and `*.suffix`: the one that is kept in `directory`, or a new one.
 
-    A sandbox that outlived its worker goes on to trust what it trusted.
+    A sandbox that outlived its worker goes on to trust what it trusted. None: it is kept nowhere.
 
     Raises:
         OSError: it cannot be written there.
     """
-    file = directory / "authority.pem"
-    kept = _kept(file, hosts, clock)
+    file = None if directory is None else directory / _FILE
+    kept = None if file is None else _kept(file, hosts, clock)
     if kept is not None:
         return kept
     key = ec.generate_private_key(ec.SECP256R1())
@@ -110,11 +117,27 @@ def open_authority(directory: Path, hosts: Sequence[str], clock: Clock) -> Autho
         .sign(key, hashes.SHA256())
     )
     made = Authority(key, certificate, clock)
+    if file is None:
+        return made
     new = file.with_suffix(".new")
     new.unlink(missing_ok=True)
     _write(new, _private(key) + made.pem)
     new.replace(file)
     return made
+
+
+def keep_on(directory: Path, now_s: float) -> None:
+    """The authority that is kept here, if one is, was in use until now."""
+    with suppress(OSError):
+        os.utime(directory / _FILE, (now_s, now_s))
+
+
+def forget_authorities(above: Path, now_s: float) -> None:
+    """Remove from the directories of ways out the keys that no sandbox trusts any more: long unused."""
+    for file in above.glob(f"*/{_FILE}"):
+        with suppress(OSError):
+            if now_s - file.stat().st_mtime > _KEPT_S:
+                file.unlink()
 
 
 def roots() -> bytes:

@@ -14,7 +14,7 @@ from outlast.folders import make_private
 from outlast.groups import task_group
 from outlast.sandbox import Mount, Way
 from outlast.trust import trusted
-from outlast.workspaces.egress.authority import open_authority, roots
+from outlast.workspaces.egress.authority import forget_authorities, keep_on, open_authority, roots
 from outlast.workspaces.egress.dial import Dialer, Resolve, SystemResolver
 from outlast.workspaces.egress.events import Event, Told, Who, log, write_down
 from outlast.workspaces.egress.forward import Forward
@@ -64,7 +64,13 @@ class Egress:
 
 @asynccontextmanager
 async def open_egress(
-    network: Network, who: Who, directory: Path, *, gateway: str = "", outside: Outside | None = None
+    network: Network,
+    who: Who,
+    directory: Path,
+    *,
+    gateway: str = "",
+    outside: Outside | None = None,
+    outlived: bool = True,
 ) -> AsyncGenerator[Egress]:
     """Let a session's sandbox out to what `network` says, and to the gateway, while the context lasts.
 
@@ -77,6 +83,8 @@ async def open_egress(
             attempt, so that a sandbox that outlives its worker goes on to trust the next one.
         gateway: the worker's, `http://127.0.0.1:<port>`; inside it is at the same port. Empty: it is not reached.
         outside: what else it is made from.
+        outlived: the sandbox may outlive its worker: the authority's key is kept for the next. Else it is not
+            written down.
 
     Raises:
         WorkspaceError: a credential's secret is not here, or what it needs cannot be made in `directory`.
@@ -89,7 +97,8 @@ async def open_egress(
         try:
             make_private(directory)
             _own(directory)
-            means = _means(network, who, directory, outside)
+            forget_authorities(directory.parent, outside.clock.now())
+            means = _means(network, who, directory if outlived else None, outside)
             bundle = _publish(public, outside.roots() + means.authority.pem) if means.authority else b""
             proxy = stack.enter_context(bound(directory, "proxy"))
             forward = stack.enter_context(bound(directory, "gateway")) if gateway else None
@@ -113,9 +122,11 @@ async def open_egress(
                 )
             finally:
                 tasks.cancel_scope.cancel()
+                if outlived:
+                    keep_on(directory, outside.clock.now())
 
 
-def _means(network: Network, who: Who, directory: Path, outside: Outside) -> Means:
+def _means(network: Network, who: Who, directory: Path | None, outside: Outside) -> Means:
     encrypted = [each.host for each in network.credentials if each.scheme == "https"]
     authority = open_authority(directory, encrypted, outside.clock) if encrypted else None
     limits = outside.limits
