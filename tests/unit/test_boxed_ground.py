@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import anyio.lowlevel
 
+from outlast.beneath import remove_tree
 from outlast.sandbox import SandboxProvider
 from outlast.workspaces.boxed.ground import SANDBOXES, Ground, way_of
 from outlast.workspaces.boxed.kind import SandboxKind
@@ -31,7 +32,10 @@ def test_what_is_deeper_than_anything_of_ours_is_passed_over(tmp_path: Path) -> 
     deep(tmp_path / "home")
     (tmp_path / "home/link").symlink_to("/")
     (tmp_path / "home/loop").symlink_to(".")
-    Ground(tmp_path / "own", tmp_path / "home", (), ME).own(tmp_path / "home")
+    try:
+        Ground(tmp_path / "own", tmp_path / "home", (), ME).own(tmp_path / "home")
+    finally:  # pytest does not come so deep
+        remove_tree(tmp_path / "home")
 
 
 async def test_a_session_that_is_erased_leaves_neither_its_files_nor_the_key_of_its_way_out(
