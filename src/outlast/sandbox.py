@@ -130,6 +130,8 @@ class JobAsk:
     """It reads what `Job.write` gives it; else nothing."""
     timeout_s: float = 0.0
     """Killed by the box after that; 0: never."""
+    paced: bool = False
+    """It is held up where it writes faster than its holder reads, as by a pipe; not where nobody holds the box."""
     merged: bool = False
     """Its two streams are one, the output, in the order in which it wrote."""
 

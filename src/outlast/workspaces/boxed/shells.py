@@ -147,7 +147,7 @@ class BoxShells:
         lender = self._lender
         lent = None if lender is None else lender.claim(question.words)
         if lender is None or lent is None:
-            await peer.send(b"x")
+            await peer.farewell(b"x")
             return
         try:
             left = await carry(await self._box.begin(ask_of(question, lent)), peer)
@@ -157,8 +157,7 @@ class BoxShells:
             raise
         finally:
             self._ended.add(lent.job)
-        with suppress(*_ENDED):
-            await peer.send(b"s", b"%d" % left.status)
+        await peer.farewell(b"s", b"%d" % left.status)
         if lent.job in self._over:
             await self.give_back(lent.job)
 
@@ -221,6 +220,13 @@ class Peer:
         async with self._sending:
             await self._stream.send(kind + len(data).to_bytes(4, "big") + data)
 
+    async def farewell(self, kind: bytes, data: bytes = b"") -> None:
+        """The last frame. It hangs up: who hung up on what it still says would take that frame from it."""
+        with anyio.move_on_after(ENDING_S), suppress(*_ENDED):
+            await self.send(kind, data)
+            while True:
+                await self._stream.receive()
+
     async def receive(self, limit: int) -> tuple[bytes, bytes]:
         """The next frame.
 
@@ -269,6 +275,7 @@ def ask_of(question: Question, lent: Lent) -> JobAsk:
         stdin=True,
         timeout_s=lent.timeout_s,
         merged=question.merged,
+        paced=True,
     )
 
 

@@ -84,11 +84,11 @@ def main() -> int:
         return _KILLED
     try:
         asking.send(b"?", _question(words, env))
-        kind, _ = asking.receive()
+        kind, data = asking.receive()
         if kind == b"x":
             asking.sock.close()
             _become_real(words, env)
-        return _carry(asking)
+        return _carry(asking, kind, data)
     except _Gone:
         select.select([], [], [], _ORPHANED_S)
         return _KILLED
@@ -157,8 +157,8 @@ def _cwd() -> bytes:
     return os.getcwdb()  # noqa: PTH109 - pathlib would double the start-up time
 
 
-def _carry(asking: _Asking) -> int:
-    """Carry until the job ends; its status."""
+def _carry(asking: _Asking, kind: bytes, data: bytes) -> int:
+    """Carry until the job ends, from the first frame on; its status."""
     waker, alarm = os.pipe()
     for fd in (waker, alarm):
         os.set_blocking(fd, False)
@@ -166,6 +166,7 @@ def _carry(asking: _Asking) -> int:
     for number in _FORWARDED:
         _signal.signal(number, _noted)
     job = _Job(asking)
+    job.take(kind, data)
     while not job.ended:
         job.step(waker)
     return job.end()
@@ -195,7 +196,7 @@ class _Job:
             self._reads = False
             self._asking.send(b"i", _input())
         if self._told in ready:
-            self._take(*self._asking.receive())
+            self.take(*self._asking.receive())
 
     def end(self) -> int:
         """Its status; where a signal of ours has ended it we end by that, as the shell would have."""
@@ -210,7 +211,8 @@ class _Job:
             self._signals.add(number)
             self._asking.send(b"!", b"%d" % number)
 
-    def _take(self, kind: bytes, data: bytes) -> None:
+    def take(self, kind: bytes, data: bytes) -> None:
+        """Do as the worker says."""
         if kind == b"s":
             self._status = int(data)
         elif kind == b"i":

@@ -120,6 +120,7 @@ class HeldBox:
             stdin=int(ask.stdin),
             timeout_ms=math.ceil(ask.timeout_s * 1000),
             merged=int(ask.merged),
+            paced=int(ask.paced),
         )
         return HeldJob(self._line, ask.job, number(answer, "stdin_at", self._line.name))
 

@@ -23,6 +23,7 @@ _AT_ONCE = 256 * 1024
 _KILL_AGAIN_S = 0.01
 _KEPT_JOBS = 200
 """So many that have ended have their output kept, and its descriptors; then the oldest is dropped for a new one."""
+_AHEAD = 8 * 1024 * 1024  # bytes that a paced job may be ahead of its reader
 _DRAINED = 8  # pieces: more than a pipe holds
 
 
@@ -37,15 +38,15 @@ class Refusal(Exception):
 class Plan:
     """A job as it was asked for."""
 
-    def __init__(
-        self, name: str, start: Start, *, tied: bool, stdin: bool, timeout_s: float, merged: bool
-    ) -> None:
+    merged = False
+    paced = False
+
+    def __init__(self, name: str, start: Start, *, tied: bool, stdin: bool, timeout_s: float) -> None:
         self.name = name
         self.start = start
         self.tied = tied
         self.stdin = stdin
         self.timeout_s = timeout_s
-        self.merged = merged
 
 
 class Job:
@@ -66,6 +67,9 @@ class Job:
         self._on_end = around.end
         self._kept = {name: Kept(f"{where}.{name}", cap, around.make_room) for name in ("stdout", "stderr")}
         self._sources: dict[str, int] = {}
+        self._paced = plan.paced
+        self._asked = {"stdout": 0, "stderr": 0}
+        self._held: set[str] = set()  # streams that are not read now
         self._stdin = -1
         self._unwritten = bytearray()
         self.unwanted = False
@@ -115,6 +119,9 @@ class Job:
 
     def read(self, stream: str, offset: int, most: int) -> tuple[int, bytes]:
         """What is kept of a stream from `offset` on."""
+        self._asked[stream] = offset
+        if stream in self._held and self._kept[stream].end - offset <= _AHEAD // 2:
+            self._go_on(stream)
         return self._kept[stream].read(offset, most)
 
     def changed(self) -> None:
@@ -169,6 +176,18 @@ class Job:
         """It dies with its holder, and not by its time."""
         self.tied = True
         self._timed = False
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Nobody reads it as it comes: it is not held up for that any more."""
+        self._paced = False
+        for name in list(self._held):
+            self._go_on(name)
+
+    def _go_on(self, name: str) -> None:
+        self._held.discard(name)
+        if name in self._sources:
+            self._loop.watch(self._sources[name], READ, lambda _events: self._take(name))
 
     def _time_out(self) -> None:
         if self._timed and not self.ended:
@@ -212,6 +231,9 @@ class Job:
             return False
         if data:
             self._kept[name].append(data)
+            if self._paced and name not in self._held and self._kept[name].end - self._asked[name] > _AHEAD:
+                self._held.add(name)
+                self._loop.forget(fd)
         else:
             self._loop.forget(fd)
             os.close(self._sources.pop(name))

@@ -166,8 +166,8 @@ class Server:
             tied=bool(asked["tied"]),
             stdin=bool(asked["stdin"]),
             timeout_s=asked["timeout_ms"] / 1000,
-            merged=bool(asked.get("merged")),
         )
+        plan.merged, plan.paced = bool(asked.get("merged")), bool(asked.get("paced"))
         job = self.jobs.begin(plan, holding.cap)
         number = asked["id"]
 
@@ -348,6 +348,8 @@ class Server:
             return
         if now >= holding.until_s and holding.held:
             self._kill_tied()
+            for job in self.jobs.names().values():
+                job.hurry()
         self._wake()
         self.jobs.dead.collect()
         self.loop.at(now + 0.25, self._watch_times)
