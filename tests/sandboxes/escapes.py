@@ -72,6 +72,14 @@ class Escape:
 ESCAPES = (
     Escape("reads_a_file_of_the_host", "tried('secret', lambda: open(E['SECRET']).read())", controlled=True),
     Escape(
+        "reads_what_the_kernel_says_of_the_whole_machine",
+        """
+for path in ("/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats"):
+    if os.path.exists(path) and open(path, "rb").read(1):
+        escaped(path)
+""",
+    ),
+    Escape(
         "reads_what_only_the_host_has",
         """
 for path in ("/etc/shadow", "/etc/sudoers", "/etc/ssh", "/root/.ssh", "/root/.bashrc", "/home", "/var/lib", "/var/log",

@@ -17,7 +17,9 @@ from outlast.workspaces.sandbox import inside
 from outlast.workspaces.sandbox.bubblewrap import seccomp
 
 Step: TypeAlias = Sequence[str | bytes]
-"""An option of bubblewrap without its dashes, and its arguments. Of `file` and `seccomp` the first is the content."""
+"""An option of bubblewrap without its dashes, and its arguments.
+
+Of `file`, `ro-bind-data` and `seccomp` the first is the content."""
 
 STATE: Final = "/run/outlast"
 """Of the supervisor inside: its program, and what jobs wrote."""
@@ -96,6 +98,7 @@ def steps_for(spec: Spec, uid: int, gid: int, sizes: Sizes, *, seals: bool, filt
     steps += _system() + _etc(spec, uid, gid)
     steps += [
         ["proc", "/proc"],
+        *(["ro-bind-data", b"", path] for path in _VEILED if Path(path).exists()),
         ["dev", "/dev"],
         *_memory(_SHM, sizes.shm, "1777"),
         ["remount-ro", "/dev"],

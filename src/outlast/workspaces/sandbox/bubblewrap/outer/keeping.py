@@ -208,7 +208,7 @@ def _mount(source: bytes, target: str, flags: int, kind: bytes = b"", data: byte
 def _words(step: list[Any], passed: list[int]) -> list[str]:
     """One step of the set-up as bubblewrap's arguments."""
     kind, *given = step
-    if kind in {"file", "seccomp"}:
+    if kind in {"file", "ro-bind-data", "seccomp"}:
         fd = os.memfd_create("outlast")
         os.write(fd, given[0])
         os.lseek(fd, 0, os.SEEK_SET)
