@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from outlast.calls import (
     MAIN,
@@ -34,6 +34,7 @@ from outlast.clock import Clock
 from outlast.documents import Document, Shape, Shapes, Wish
 from outlast.fold import SessionState, TurnState
 from outlast.gate import Gate
+from outlast.processes import Process, Processes
 from outlast.recovery import Abilities, Step
 from outlast.rules import Rule
 from outlast.tool import Tool
@@ -54,6 +55,7 @@ __all__ = [
     "HookAsk",
     "Joined",
     "Let",
+    "Look",
     "ModelAsk",
     "Opening",
     "Parked",
@@ -73,6 +75,9 @@ __all__ = [
     "Waiting",
     "is_passing",
 ]
+
+Look: TypeAlias = Literal["read", "find", "list"]
+"""What a loop sees of files: `outlast.workspace.Files`, but what changes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,36 +115,6 @@ class Steers(Protocol):
     def carried(self, input_id: str, lane: str = "") -> None:
         """The next model intent, of `lane` if one is named, carries this steer: that commit consumes its input."""
         ...
-
-
-class Process(Protocol):
-    """A harness process under supervision: it and all its descendants die with the worker."""
-
-    async def write(self, data: bytes) -> None: ...
-
-    async def close_stdin(self) -> None: ...
-
-    def lines(self) -> AsyncIterator[bytes]:
-        """Lines of its standard output, without their ends; up to 64 MB each."""
-        ...
-
-    async def wait(self) -> int: ...
-
-    async def kill(self) -> None:
-        """SIGKILL to the whole tree; returns once it is proved dead."""
-        ...
-
-    def errors(self) -> str:
-        """The last 8 KB of its standard error."""
-        ...
-
-
-class Processes(Protocol):
-    """How an adapter starts its harness."""
-
-    def start(
-        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path
-    ) -> AbstractAsyncContextManager[Process]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +296,17 @@ class Attempt(Protocol):
 
     async def arguments(self, call: int) -> Mapping[str, Any]:
         """The arguments of a tool call of the turn, as the model gave them."""
+        ...
+
+    async def look(self, what: Look, path: str, *, lane: str) -> Any:
+        """A loop looks at the files of the workspace (`outlast.workspace.Files`): a call of its lane.
+
+        Returns JSON, the same in every attempt: of `read` `{"text": …}` or `{"base64": …}`, of `find` `{"entry": …}`,
+        of `list` `{"entries": …}`; `{"missing": true}` where there is nothing, or `{"error": …}`, a text for people.
+
+        Raises:
+            WorkspaceError: the session has no workspace.
+        """
         ...
 
     async def read_document(self, name: str, *, lane: str) -> Document:

@@ -401,6 +401,9 @@ class MemoryAttempt:
     async def arguments(self, call: int) -> Mapping[str, Any]:
         raise NotImplementedError
 
+    async def look(self, what: str, path: str, *, lane: str) -> Any:
+        raise NotImplementedError
+
     async def read_document(self, name: str, *, lane: str) -> Document:
         raise NotImplementedError
 

@@ -14,6 +14,7 @@ from outlast.adapters.docs import LaneDocs
 from outlast.adapters.endings import LoopFailed, check_own, drop, named
 from outlast.adapters.foreign import ForeignRequest, RunForeign, SendForeign, ask_foreign, run_foreign
 from outlast.adapters.lanes import SUSPENDED, Board
+from outlast.adapters.looking import LaneFiles, LaneWorkspace
 from outlast.adapters.place import Place
 from outlast.calls import MAIN
 from outlast.documents import Docs
@@ -122,6 +123,11 @@ class IO(Place):
     def docs(self) -> Docs:
         """The session's documents: each look and each edit is a call of this lane, the same in every attempt."""
         return LaneDocs(self._attempt, self._lane, self._alone)
+
+    @property
+    def workspace(self) -> LaneWorkspace:
+        """The files of the session: each look is a call of this lane, the same in every attempt; tools change them."""
+        return LaneWorkspace(LaneFiles(self._attempt, self._lane, self._alone))
 
     async def sleep(self, seconds: float) -> None:
         """Wait for some time; days cost no more than minutes."""

@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 
-from outlast.adapter import Agent, Gateway, Places, Processes, Talk, ToolResult
+from outlast.adapter import Agent, Gateway, Look, Places, Processes, Talk, ToolResult
 from outlast.clock import Clock
 from outlast.codec import ModelRequest, read_files, read_messages, request_of
 from outlast.documents import Document, Wish
 from outlast.engine.calls import AttemptCalls
 from outlast.engine.context import Context
+from outlast.engine.looks import look
 from outlast.engine.results import read_result
 from outlast.engine.scene import scene_of
 from outlast.engine.silence import SILENCE_S, HeardProcesses, Silence
@@ -152,6 +153,12 @@ class EngineAttempt:
 
     async def arguments(self, call: int) -> Mapping[str, Any]:
         return await self._context.value(self.turn.calls[call].intent.arguments)
+
+    async def look(self, what: Look, path: str, *, lane: str) -> Any:
+        site = self._context.files.site
+        return await self.calls.waits.seen(
+            f"{what} {path}", lambda: look(site.files, what, path, self._context.fail), lane
+        )
 
     async def read_document(self, name: str, *, lane: str) -> Document:
         return await self.calls.documents.read(name, lane)

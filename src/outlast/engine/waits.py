@@ -9,7 +9,7 @@ Invariants:
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from outlast.calls import ToolResult, WaitAsk
@@ -132,12 +132,19 @@ class Waits:
         return any(state.open and state.intent.harness_id for state in waits)
 
     async def value(self, name: str, make: Callable[[], object], lane: str) -> Any:
+        async def made() -> ToolResult:
+            return _made(name, make)
+
+        return await self.seen(name, made, lane)
+
+    async def seen(self, name: str, make: Callable[[], Awaitable[ToolResult]], lane: str) -> Any:
+        """As `value`, of what takes a moment and is made for the log."""
         state = await self._walk.step(lane, "value", name, {})
         if state is None:
             self._may_begin()
             state = self.intend("value", name, {}, lane, 0.0)
         if state.outcome is None:
-            made = _made(name, make)
+            made = await make()
             packer, intent = self._context.writer.packer(), state.intent
             result = packer.payload(made.value, what=f"the value {name}")
             now = self._context.clock.now()
