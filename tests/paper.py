@@ -46,6 +46,8 @@ class Paper:
     undoes: Undone = ""
     """What it is sure to have undone of calls without an outcome."""
     captured: list[str] = field(default_factory=list[str])
+    held: set[int] = field(default_factory=set[int])
+    """The attempts that have worked with that machine."""
     padding: tuple[bytes, ...] = ()
     """Packs that every capture has beside its own."""
 
@@ -56,6 +58,8 @@ class Paper:
             files = self.machine
         else:
             self.where = str(stay.aside.get("cwd", ""))
+            self.held = set()
+        self.held.add(stay.fence)
         self.machine = files if self.programs else None
         yield PaperSite(self, stay, files)
 
@@ -134,6 +138,9 @@ class PaperSite:
         await asyncio.sleep(0)
         self._kind.check()
         self.texts[self._at(path)] = text
+
+    def holds(self, fence: int) -> bool:
+        return fence in self._kind.held
 
     async def knows(self, job: str) -> bool | None:
         return job in self._kind.jobs if self.hosts_programs else None

@@ -10,6 +10,7 @@ import msgspec
 from outlast.records import (
     ErrandDone,
     ErrandDue,
+    FilesLost,
     Forked,
     NoticeDue,
     NoticeTried,
@@ -31,6 +32,7 @@ AgendaRecord: TypeAlias = (
     | ErrandDone
     | PromptRecalled
     | Forked
+    | FilesLost
 )
 
 
@@ -50,8 +52,8 @@ def apply_agenda(state: SessionState, record: AgendaRecord) -> str:
             if state.schedules.pop(record.name, None) is None:
                 return _unknown(record.name)
             return ""
-        case Forked():
-            return _forked(state, record)
+        case Forked() | FilesLost():
+            return _forked(state, record) if isinstance(record, Forked) else _lost(state, record)
         case _:
             return _errand(state, record)
 
@@ -76,6 +78,17 @@ def _errand(state: SessionState, record: ErrandRecord) -> str:
     return ""
 
 
+def _lost(state: SessionState, record: FilesLost) -> str:
+    turn = state.turn
+    if turn is None or turn.turn != record.turn:
+        return f"turn {record.turn} is not open"
+    if record.behind and record.behind not in turn.calls:
+        return f"call {record.behind} is none of the turn"
+    told_by = turn.calls[record.behind].intent.harness_id if record.behind else ""
+    state.behind.lost(record, told_by, state.fence)
+    return ""
+
+
 def _forked(state: SessionState, record: Forked) -> str:
     """The past is another's from here on: the place is the fork's own, and nobody waits for it as for its source."""
     opened = state.opened
@@ -84,6 +97,7 @@ def _forked(state: SessionState, record: Forked) -> str:
     place = (record.workspace, record.cwd) if record.workspace else (opened.workspace, opened.cwd)
     workspace, cwd = place
     state.forked = record
+    state.behind.forked()
     state.opened = msgspec.structs.replace(
         opened, folder=record.folder, home="", workspace=workspace, cwd=cwd, parent=None
     )

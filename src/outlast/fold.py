@@ -240,6 +240,7 @@ def _of_turn(state: SessionState, record: TurnRecord | NetworkAsked) -> None:
             _turn_settled(state, record)
         case SteerTaken() | NetworkAsked():
             _turn(state, record.turn).note(record)
+            state.behind.said(record.input if isinstance(record, SteerTaken) else "")
         case TurnContinued():
             turn = _turn(state, record.turn)
             _check(state, not turn.open_calls(), f"turn {record.turn} is continued with calls open")
@@ -290,6 +291,7 @@ def _outcome(state: SessionState, record: CallOutcome) -> None:
     call.outcome = record
     _spend(state, call, record.usage)
     turn = _turn(state, record.turn)
+    state.behind.outcome(record, call.intent, state.fence)
     turn.fruitless = turn.refused = turn.handed = 0
     if turn.attempts:
         turn.attempts[-1].settled += 1

@@ -16,13 +16,21 @@ from typing import Any, Final, Protocol, runtime_checkable
 from outlast.adapter import Adapter
 from outlast.errors import BadInput
 from outlast.tool import Tool
-from outlast.workspace import Hosts, Workspace
+from outlast.workspace import Workspace
 
 NO_PROGRAMS: Final = (
     "{agent} is a program that needs tools of its own, and a {kind} workspace holds none. Give it sandbox(), where it "
     "is isolated, or local(); in {kind} files work loops of your own, and programs that can be offered our tools "
     "instead: Pi and OpenCode."
 )
+
+
+@runtime_checkable
+class Hosts(Protocol):
+    """A workspace that knows beforehand whether programs run in it (`Site.hosts_programs`); most do."""
+
+    @property
+    def hosts_programs(self) -> bool: ...
 
 
 @runtime_checkable

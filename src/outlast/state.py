@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from outlast.behind import Behind
 from outlast.mirrored import FileState
 from outlast.records import (
     EMPTY,
@@ -306,6 +307,8 @@ class SessionState(msgspec.Struct):
     schedules: dict[str, ScheduleState] = {}
     """By name."""
     tree: TreeState = TreeState()
+    behind: Behind = msgspec.field(default_factory=Behind)
+    """What of the calls stands in no tree."""
     began: dict[int, str] = {}
     """By turn, the newest `BEGAN_LIMIT`: the root of the files as it began; of sessions that keep any."""
     shown: bool = False
@@ -330,6 +333,9 @@ class SessionState(msgspec.Struct):
             self.turn.attempts.append(msgspec.structs.replace(self.attempt, settled=0))
         if self.tree.turn:
             self._begins(record.turn, self.tree.root)
+        place = {} if self.opened is None else self.opened.workspace
+        if (place.get("kind"), place.get("checkpoint")) == ("virtual", "off"):
+            self.behind.kept()  # they are as at first when a turn ends, and are said to be
 
     def files_kept(self, record: FilesKept) -> None:
         """The workspace has other files."""
@@ -337,6 +343,7 @@ class SessionState(msgspec.Struct):
             self._begins(record.turn, record.root)
         elif not self.tree.turn and self.opened and self.opened.workspace.get("checkpoint") != "turn":
             self._begins(record.turn, "")  # with `turn` it began with what nobody has seen
+        self.behind.kept()
         self.tree = TreeState(record.root, own(record.aside), record.turn, record.call or self.tree.call)
 
     def _begins(self, turn: int, root: str) -> None:

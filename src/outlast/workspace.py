@@ -77,14 +77,6 @@ class Workspace(Protocol):
         ...
 
 
-@runtime_checkable
-class Hosts(Protocol):
-    """A workspace that knows beforehand whether programs run in it (`Site.hosts_programs`); most do."""
-
-    @property
-    def hosts_programs(self) -> bool: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command of a call."""

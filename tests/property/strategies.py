@@ -23,8 +23,10 @@ from outlast.records import (
     DocumentEdited,
     EditRejected,
     FilesKept,
+    FilesLost,
     InputDropped,
     InputRefused,
+    LostCall,
     Mirrored,
     NoticeDue,
     NoticeTried,
@@ -35,6 +37,7 @@ from outlast.records import (
     SessionOpened,
     SignalKept,
     SteerTaken,
+    Touched,
     TurnOpened,
     TurnParked,
     TurnReleased,
@@ -135,6 +138,7 @@ _runs = {
 _policies = of_type(Policy)
 _on_doubt = of_type(OnDoubt)
 _statuses = of_type(OutcomeStatus)
+_touched = st.sampled_from([None, Touched("a.py", ("a.py",)), Touched("make", more=True)])
 _rulings = of_type(Ruling)
 _parked_for = of_type(ParkedFor)
 _ends = st.sampled_from(["failed", "provider", "handed_over", "waiting"])
@@ -192,6 +196,7 @@ class LogMaker:
         anytime += [self.owe, self.plan, self.edit]
         in_turn = [
             self.keep_files,
+            self.lose_files,
             self.intent,
             self.intent,
             self.steer,
@@ -227,6 +232,13 @@ class LogMaker:
         why = "call" if call else self.draw(st.sampled_from(["begin", "end"]))
         aside = self.draw(some_payloads)
         self.put(FilesKept(root, self.turn, why, call, aside, changed=("a.txt",)))
+
+    def lose_files(self) -> None:
+        behind = self.some_call().call if self.calls and self.draw(st.booleans()) else 0
+        gone = tuple(
+            LostCall(call, self.turn, "bash") for call in range(self.draw(st.integers(0, self.call)))
+        )
+        self.put(FilesLost(self.turn, gone, text="gone", behind=behind))
 
     def begin_turn(self) -> None:
         if not self.queue:
@@ -281,8 +293,15 @@ class LogMaker:
         signal = ""
         if intent.kind == "wait" and self.signals and self.draw(st.booleans()):
             signal = self.signals.pop(self.draw(st.integers(0, len(self.signals) - 1)))
+        touched = self.draw(_touched) if intent.kind == "tool" else None
         return CallOutcome(
-            intent.call, self.turn, status, self.draw(some_payloads), usage=usage, signal=signal
+            intent.call,
+            self.turn,
+            status,
+            self.draw(some_payloads),
+            usage=usage,
+            signal=signal,
+            touched=touched,
         )
 
     def retract(self) -> None:

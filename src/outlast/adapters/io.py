@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar, cast
 
+from msgspec import convert, to_builtins
+
 from outlast.adapter import Agent, Attempt, ToolAsk, ToolResult, WaitAsk
 from outlast.adapters.asking import ask_model
 from outlast.adapters.children import asked_of, result_of
@@ -16,12 +18,14 @@ from outlast.adapters.foreign import ForeignRequest, RunForeign, SendForeign, as
 from outlast.adapters.lanes import SUSPENDED, Board
 from outlast.adapters.looking import LaneFiles, LaneWorkspace
 from outlast.adapters.place import Place
+from outlast.behind import LOST
 from outlast.calls import MAIN
 from outlast.documents import Docs
 from outlast.errors import BadInput, NothingCame, ToolError, TurnStopped
 from outlast.groups import leaves
 from outlast.model import Answer, Message, Model, Request
 from outlast.offers import SIGNAL_LIMIT
+from outlast.records import LostCall
 from outlast.tool import Tool, result_text
 from outlast.workspace import Workspace
 
@@ -235,6 +239,16 @@ class IO(Place):
             ToolError: it raised something, or returned what is not JSON; the same in every attempt.
         """
         return await self._value(f"once {name}", make)
+
+    async def lost(self) -> Sequence[LostCall]:
+        """Which calls' changes are not in the workspace any more, and nobody was told: what it is made of is older.
+
+        For loops that do not put what `steers` returns before a model. Call it before each step: at most places of most
+        turns it is nothing, and the same in every attempt.
+        """
+        waiting = self._attempt.state.behind.waiting
+        found = await self._value(LOST, lambda: to_builtins([one for note in waiting for one in note.calls]))
+        return convert(found, list[LostCall])
 
     @property
     def made_before(self) -> bool:

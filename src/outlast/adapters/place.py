@@ -52,7 +52,8 @@ class Place:
     def steers(self) -> Sequence[str]:
         """What the turn was told since the last call: put it into the request of the next `model`, which takes it.
 
-        Call it right before that. What no request takes becomes the next prompt.
+        Call it right before that. What no request takes becomes the next prompt. Among them is what outlast has to
+        tell, such as that the workspace was lost (`IO.lost`).
         """
         ahead = self._attempt.calls.ahead(self._lane)
         if ahead is not None:

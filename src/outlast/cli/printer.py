@@ -230,6 +230,8 @@ class Printer:
             case "turn.parked":
                 evidence = msgspec.json.encode(event.facts).decode()
                 return Text(f"turn {event.turn} {event.status}: {short(evidence, 400)}", "yellow")
+            case "files.lost":
+                return Text(f"  ⚠ files    {short(event.text, 1000)}", "yellow")
             case "network.asked":
                 return Text(event_line(event), "yellow" if event.status == "refused" else "cyan")
             case "turn.continued":

@@ -367,7 +367,7 @@ class AttemptCalls(LoopCalls):
             result, changes = await hands.with_outcome(result, packer)
             if state.outcome is not None:  # while its files were looked at somebody else has ended it
                 return await self._settled(state)
-            outcome = outcome_of(intent, result, packer, context.clock.now())
+            outcome = outcome_of(intent, result, packer, context.clock.now(), hands.touched)
             landed = context.append(*changes, outcome, packer=packer)
             self.told.note(intent, result)
             await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)

@@ -13,6 +13,7 @@ from outlast.engine.allowance import Allowance
 from outlast.engine.budget import overspent
 from outlast.engine.documents import Documents
 from outlast.engine.files import WorkFiles, replayed
+from outlast.engine.lost import tell_lost
 from outlast.engine.network import NetworkNotes
 from outlast.engine.queued import Landing
 from outlast.engine.term import Term
@@ -133,6 +134,7 @@ class Context:
             self.tools = {name: replayed(tool) for name, tool in self.tools.items()}
         if isinstance(site, LendsShell):
             await site.end_others([self.job_of(call) for call in self.turn.open_calls()])
+        await tell_lost(self)  # before they are written down as they are
         if not resumed or not (self.turn.calls or self.files.kept):
             await self.files.begin()
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NoReturn, get_args
 
+from outlast.behind import Holds, Unkept
 from outlast.clock import Clock
 from outlast.codec import Packer
 from outlast.drive import Capture, Entry
@@ -88,6 +89,16 @@ class WorkFiles:
         """What is undone of the calls that earlier attempts did not end."""
         asked = self._checkpoint == "call" and isinstance(self._site, Undoes)
         return self._site.undoes if asked and isinstance(self._site, Undoes) else ""
+
+    @property
+    def may_lose(self) -> bool:
+        """What ended calls have changed may be gone when the next attempt comes, and it must know of which."""
+        return self._checkpoint != "call" and isinstance(self._site, Holds)
+
+    def gone(self, unkept: Sequence[Unkept]) -> Sequence[Unkept]:
+        """Those of these calls whose changes are not in the files any more."""
+        site = self._site
+        return [one for one in unkept if isinstance(site, Holds) and not site.holds(one.fence)]
 
     @property
     def kept(self) -> bool:
@@ -188,6 +199,10 @@ class CallFiles:
         self._taking = asyncio.Lock()
         self.changed = False
         """It holds the files, and may have changed them."""
+        self.paths: dict[str, None] = {}
+        """What it has written or removed, in order."""
+        self.ran = False
+        """It has run a command that may have changed others."""
         self.over = False
 
     @property
@@ -216,6 +231,7 @@ class CallFiles:
         job = self._job(self._runs)
         if not looks:
             await self.change()
+            self.ran = True
         try:
             return await self._of.site.run(
                 Command(text, job, cwd, env or {}, timeout_s, show, self._of.outlasts)
@@ -271,6 +287,7 @@ class _Guarded:
 
     async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         await self._call.change()
+        self._call.paths[path] = None
         await self._files.write(path, data, mode=mode)
 
     async def find(self, path: str) -> Entry | None:
@@ -281,4 +298,5 @@ class _Guarded:
 
     async def remove(self, path: str) -> None:
         await self._call.change()
+        self._call.paths[path] = None
         await self._files.remove(path)

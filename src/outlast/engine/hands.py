@@ -9,8 +9,9 @@ from outlast.engine.context import Context
 from outlast.engine.documents import CallDocs
 from outlast.engine.effects import CallIO
 from outlast.engine.files import CallFiles
+from outlast.engine.lost import touched, touched_by
 from outlast.fold import CallState
-from outlast.records import AnyRecord, FilesKept
+from outlast.records import AnyRecord, FilesKept, Touched
 
 
 class Hands:
@@ -23,6 +24,8 @@ class Hands:
         self._docs = CallDocs(context.documents)
         self._files = CallFiles(context.files, self._key)
         self._kept: Sequence[FilesKept] = ()
+        self.touched: Touched | None = None
+        """What it may have changed, where that is written down with no outcome."""
 
     def _key(self) -> str:
         return self._context.job_of(self._state)
@@ -58,8 +61,18 @@ class Hands:
         if self._changed:
             await self._files.hold()  # roots stand in the log in the order in which the files were so
             self._kept = await context.files.of_call(intent, packer)
+            self.touched = await self._touches(result)
         result, edits = await context.documents.with_outcome(intent, result, self._docs, packer)
         return result, (*self._kept, *edits)
+
+    async def _touches(self, result: ToolResult) -> Touched | None:
+        context, intent, files = self._context, self._state.intent, self._files
+        if not context.files.may_lose or result.status in {"interrupted", "cancelled"}:
+            return None
+        arguments = await context.value(intent.arguments)
+        if intent.runs_in == "harness":
+            return touched_by(arguments)
+        return touched(arguments, list(files.paths), more=files.ran) if files.changed else None
 
     @property
     def _changed(self) -> bool:

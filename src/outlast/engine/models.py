@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from outlast.adapter import MAIN, Joined, ModelAsk, Opening, Parked, Resolved, Send, Served, ToolAsk
+from outlast.behind import is_note
 from outlast.engine.context import Context
 from outlast.engine.index import CallIndex
 from outlast.engine.walk import Walk
@@ -144,9 +145,8 @@ class ModelCalls:
         )
         steers = context.take_steers(lane)
         taken = [SteerTaken(turn.turn, steer.input, intent.call, steer.text) for steer in steers]
-        context.append(
-            intent, *taken, packer=packer, consumes=[steer.input for steer in steers], lazy=not steers
-        )
+        inputs = [steer.input for steer in steers if not is_note(steer.input)]
+        context.append(intent, *taken, packer=packer, consumes=inputs, lazy=not steers)
         (self._index.make if ask.placed else self._index.add)(turn.calls[intent.call])
         opening = self._send(intent.call)
         if steers:

@@ -12,11 +12,13 @@ from outlast.calls import ToolResult
 from outlast.codec import Packer, to_json
 from outlast.model import ImagePart
 from outlast.parts import find_parts, read_parts
-from outlast.records import CallIntent, CallOutcome
+from outlast.records import CallIntent, CallOutcome, Touched
 from outlast.tool import result_text
 
 
-def outcome_of(intent: CallIntent, result: ToolResult, packer: Packer, now_s: float) -> CallOutcome:
+def outcome_of(
+    intent: CallIntent, result: ToolResult, packer: Packer, now_s: float, touched: Touched | None = None
+) -> CallOutcome:
     """The record of how a tool call ended.
 
     Raises:
@@ -33,6 +35,7 @@ def outcome_of(intent: CallIntent, result: ToolResult, packer: Packer, now_s: fl
         duration_s=round(max(0.0, now_s - intent.at_s), 4),
         at_s=now_s,
         shows=shows,
+        touched=touched,
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from outlast.adapter import TakenSteer
+from outlast.behind import is_note
 from outlast.engine.context import Context
 
 
@@ -20,6 +21,8 @@ class AttemptSteers:
         self._all: list[TakenSteer] = []
         self._arrived = asyncio.Event()
         context.on_begin_again = self._take_back
+        for note in context.writer.state.behind.waiting:
+            self.put(TakenSteer(note.id, note.text))
 
     def _take_back(self) -> None:
         """What the loop was told and has put into no request, before it began again, it is told once more."""
@@ -34,7 +37,8 @@ class AttemptSteers:
             self._arrived.set()
 
     def waiting(self) -> Sequence[TakenSteer]:
-        return list(self._waiting.values())
+        notes = {note.id for note in self._context.writer.state.behind.waiting}
+        return [one for one in self._waiting.values() if not is_note(one.input) or one.input in notes]
 
     async def arrivals(self) -> AsyncIterator[TakenSteer]:
         at = 0
@@ -47,7 +51,8 @@ class AttemptSteers:
 
     def untaken(self) -> Sequence[TakenSteer]:
         """Those that are in no model intent when the turn ends: also what was to be carried by one that never came."""
-        return [*self._context.take_steers(), *self._waiting.values()]
+        left = [*self._context.take_steers(), *self._waiting.values()]
+        return [steer for steer in left if not is_note(steer.input)]  # what is told like one waits in the log
 
     def carried(self, input_id: str, lane: str = "") -> None:
         steer = self._waiting.pop(input_id, None)

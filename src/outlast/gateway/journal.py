@@ -15,6 +15,7 @@ from outlast.gateway.exchange import Exchange, Outgoing
 from outlast.gateway.feed import Whole
 from outlast.gateway.limits import Limits
 from outlast.gateway.line import Line
+from outlast.gateway.notes import noted
 from outlast.gateway.refusals import error, refused
 from outlast.gateway.target import Upstream
 from outlast.gateway.wire import BodyRefused, ClientGone, Http
@@ -69,12 +70,13 @@ class Journal:
         except NotARequest as reason:
             raise _Answered(error(door.dialect, 400, f"This is no request: {reason}")) from None
         await door.recorded()
-        mended = door.dialect.mend(door.dialogue.strip(request), door.attempt.calls.result_of)
-        places = door.attempt.places
-        understood = door.dialect.understand(mended, [str(places.home), str(places.cwd)])
+        plain = door.dialect.mend(door.dialogue.strip(request), door.attempt.calls.result_of)
+        mended = noted(plain, door.attempt.state.behind.notes)
+        understood = _understood(door, mended)
         lane = door.dialogue.lane_of(http.headers, mended)
         _check(door, lane, mended, understood)
-        await _settle_untold(door, understood)
+        # How a call has ended is what the harness says of it, and not what we say behind that.
+        await _settle_untold(door, understood if mended is plain else _understood(door, plain))
         if lane == MAIN:
             _carry_steers(door, understood)
         same = mended is request or mended == request
@@ -132,6 +134,11 @@ async def _end(http: Http, whole: Whole) -> None:
         await http.whole(whole.status, whole.body, whole.headers)
     except ClientGone:
         return
+
+
+def _understood(door: OpenDoor, request: Mapping[str, Any]) -> Understood:
+    places = door.attempt.places
+    return door.dialect.understand(request, [str(places.home), str(places.cwd)])
 
 
 def _check(door: OpenDoor, lane: str, request: Mapping[str, Any], understood: Understood) -> None:

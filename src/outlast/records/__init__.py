@@ -8,7 +8,7 @@ raises `FORMAT`, and workers that read less leave such a session alone.
 from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
 from outlast.records.edits import AnyEdit, Delete, DocumentEdited, EditRejected, Merge, Set
 from outlast.records.errands import ErrandDone, ErrandDue, ErrandKind, PromptRecalled, TurnContinued
-from outlast.records.files import FilesKept, KeptFor
+from outlast.records.files import FilesKept, FilesLost, KeptFor, LostCall
 from outlast.records.forks import Forked
 from outlast.records.inputs import (
     AnyInput,
@@ -50,7 +50,7 @@ from outlast.records.kinds import (
     Verdict,
 )
 from outlast.records.network import NetworkAsked, Passed
-from outlast.records.payload import EMPTY, Payload, Usage
+from outlast.records.payload import EMPTY, Payload, Touched, Usage
 from outlast.records.union import AnyRecord
 
 FORMAT = 1
@@ -79,11 +79,13 @@ __all__ = [
     "ErrandDue",
     "ErrandKind",
     "FilesKept",
+    "FilesLost",
     "Forked",
     "InputDropped",
     "InputRefused",
     "Kept",
     "KeptFor",
+    "LostCall",
     "Merge",
     "Mirrored",
     "NetworkAsked",
@@ -109,6 +111,7 @@ __all__ = [
     "Snapshot",
     "Steer",
     "SteerTaken",
+    "Touched",
     "TurnContinued",
     "TurnOpened",
     "TurnParked",

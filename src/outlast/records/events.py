@@ -11,7 +11,7 @@ import msgspec
 from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
 from outlast.records.edits import DocumentEdited, EditRejected
 from outlast.records.errands import ErrandDone, ErrandDue, PromptRecalled, TurnContinued
-from outlast.records.files import FilesKept
+from outlast.records.files import FilesKept, FilesLost
 from outlast.records.forks import Forked
 from outlast.records.kinds import (
     AttemptEnded,
@@ -61,6 +61,7 @@ EventKind: TypeAlias = Literal[
     "document.edited",
     "document.rejected",
     "files.kept",
+    "files.lost",
     "network.asked",
     "turn.parked",
     "turn.released",
@@ -264,7 +265,7 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             return _of_schedule(record, cursor, fence)
         case DocumentEdited() | EditRejected():
             return _document(record, cursor, fence)
-        case FilesKept():
+        case FilesKept() | FilesLost():
             return _files(record, cursor, fence)
         case NetworkAsked():
             return _asked(record, cursor, fence)
@@ -340,7 +341,22 @@ def _document(record: DocumentEdited | EditRejected, cursor: str, fence: int) ->
     )
 
 
-def _files(record: FilesKept, cursor: str, fence: int) -> Event:
+def _files(record: FilesKept | FilesLost, cursor: str, fence: int) -> Event:
+    if isinstance(record, FilesLost):
+        calls = msgspec.json.decode(msgspec.json.encode(record.calls))
+        facts = {"calls": calls, "past": record.past}
+        return Event(
+            cursor,
+            "files.lost",
+            record.turn,
+            fence,
+            "",
+            record.behind,
+            "",
+            record.text,
+            facts=facts,
+            at_s=record.at_s,
+        )
     return Event(
         cursor,
         "files.kept",

@@ -29,7 +29,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outlast.records.payload import EMPTY, Payload, Usage
+from outlast.records.payload import EMPTY, Payload, Touched, Usage
 
 Policy: TypeAlias = Literal["never", "verify", "keyed", "safe"]
 OnDoubt: TypeAlias = Literal["tell", "ask"]
@@ -168,6 +168,8 @@ class CallOutcome(Record, frozen=True, tag="call_outcome"):
     """Of a loop's look at a document, and of its edit: the version of the document that `result` is."""
     shows: bool = False
     """`result` is a list of texts and images for a model (`outlast.model.Parts`), behind a blob."""
+    touched: Touched | None = None
+    """Of a call that may have changed files which are written down with no outcome; None: it has not, or they are."""
 
 
 class CallRetracted(Record, frozen=True, tag="call_retracted"):

@@ -32,6 +32,17 @@ class Payload(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 EMPTY = Payload()
 
 
+class Touched(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a call may have changed in a workspace whose files are not written down with each call."""
+
+    about: str = ""
+    """The argument that tells the call from others of its name, at a length for one line."""
+    paths: tuple[str, ...] = ()
+    """As the call named them; the first 20."""
+    more: bool = False
+    """It may have changed others: nobody knows what a command does."""
+
+
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a provider reported for one model call, and what it costs in US dollars at list price."""
 

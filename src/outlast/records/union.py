@@ -5,7 +5,7 @@ from typing import TypeAlias
 from outlast.records.agenda import NoticeDue, NoticeTried, ScheduleCame, Scheduled, Unscheduled
 from outlast.records.edits import DocumentEdited, EditRejected
 from outlast.records.errands import ErrandDone, ErrandDue, PromptRecalled, TurnContinued
-from outlast.records.files import FilesKept
+from outlast.records.files import FilesKept, FilesLost
 from outlast.records.forks import Forked
 from outlast.records.kinds import (
     AttemptEnded,
@@ -51,6 +51,7 @@ AnyRecord: TypeAlias = (
     | AttemptEnded
     | Mirrored
     | FilesKept
+    | FilesLost
     | NetworkAsked
     | TurnParked
     | TurnReleased

@@ -62,6 +62,11 @@ class Ground:
         return self.directory / "root"
 
     @property
+    def held(self) -> Path:
+        """Says in which attempts its calls worked on these files, since they were last laid out: a fence a line."""
+        return self.directory / "held"
+
+    @property
     def path(self) -> str:
         """PATH inside."""
         own = [str(one / "bin") for one in self.reads if (one / "bin").is_dir()]

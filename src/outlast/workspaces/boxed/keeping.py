@@ -6,7 +6,7 @@ log is seen to have one of them. A box that stands and whose files are of none o
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from anyio import to_thread
 
@@ -18,6 +18,9 @@ from outlast.workspaces.boxed.ground import Ground
 from outlast.workspaces.distant import DistantFiles
 from outlast.workspaces.drive import Drive, Folder
 from outlast.workspaces.drive.remoting import RemoteFolder
+
+_FENCE: Final = "@"
+"""How a line begins, of what is noted of a box, that names an attempt and no root."""
 
 
 class Keep(Protocol):
@@ -34,6 +37,14 @@ class Keep(Protocol):
         """What the files are, beside what the log has; what stands is known to be of either from then on."""
         ...
 
+    async def hold(self, fence: int) -> None:
+        """Note, before any call of an attempt changes them, that the files have what it does."""
+        ...
+
+    def holds(self, fence: int) -> bool:
+        """Whether they have what an attempt did: it held them, and they were not laid out since."""
+        ...
+
 
 class KeepHere:
     """See `Keep`. Of a directory of this machine."""
@@ -43,6 +54,7 @@ class KeepHere:
         self._folder = Folder(drive, ground.files, ground.known)
 
     async def lay_out(self, root: str) -> None:
+        await to_thread.run_sync(self._forget)
         await self._folder.restore(root)
         await to_thread.run_sync(self._ground.own, self._ground.files)
         await to_thread.run_sync(remember, self._ground.mark, [root])
@@ -52,6 +64,22 @@ class KeepHere:
         if capture.root != root:
             await to_thread.run_sync(remember, self._ground.mark, [root, capture.root])
         return capture
+
+    async def hold(self, fence: int) -> None:
+        if not self.holds(fence):
+            await to_thread.run_sync(remember, self._ground.held, [*self._fences(), str(fence)])
+
+    def holds(self, fence: int) -> bool:
+        return str(fence) in self._fences()
+
+    def _fences(self) -> list[str]:
+        held = self._ground.held
+        return held.read_text().split() if held.exists() else []
+
+    def _forget(self) -> None:
+        """Whoever dies before the files are laid out leaves some of which nobody knows whose they are."""
+        self._ground.mark.unlink(missing_ok=True)
+        self._ground.held.unlink(missing_ok=True)
 
 
 class KeepThere:
@@ -65,17 +93,33 @@ class KeepThere:
         self._box = box
         self._known = known
         self._folder = RemoteFolder(drive, files.tree(cwd), known)
+        self._roots = noted_roots(box)
+        self._fences = [line[1:] for line in box.noted.split("\n") if line.startswith(_FENCE)]
 
     async def lay_out(self, root: str) -> None:
         await to_thread.run_sync(lambda: self._known.unlink(missing_ok=True))  # it is of another box
         await self._folder.restore(root)
-        await self._box.note(_noted([root]))
+        self._fences = []
+        await self._note([root])
 
     async def capture(self, root: str) -> Capture:
         capture = await self._folder.checkpoint(root)
         if capture.root != root:
-            await self._box.note(_noted([root, capture.root]))
+            await self._note([root, capture.root])
         return capture
+
+    async def hold(self, fence: int) -> None:
+        if not self.holds(fence):
+            self._fences.append(str(fence))
+            await self._note(self._roots)
+
+    def holds(self, fence: int) -> bool:
+        return str(fence) in self._fences
+
+    async def _note(self, roots: Sequence[str]) -> None:
+        self._roots = roots
+        lines = [*roots, *(f"{_FENCE}{fence}" for fence in self._fences)]
+        await self._box.note("".join(f"{line}\n" for line in lines))
 
 
 async def make_home(box: Box, home: Path) -> None:
@@ -93,13 +137,9 @@ async def make_home(box: Box, home: Path) -> None:
         )
 
 
-def _noted(roots: Sequence[str]) -> str:
-    return "".join(f"{root}\n" for root in roots)
-
-
 def noted_roots(box: Box) -> Sequence[str]:
     """The roots that the files of a box of `KeepThere` are of; empty: nobody knows."""
-    return box.noted.split("\n")[:-1]
+    return [line for line in box.noted.split("\n")[:-1] if not line.startswith(_FENCE)]
 
 
 def remember(mark: Path, roots: Sequence[str]) -> None:

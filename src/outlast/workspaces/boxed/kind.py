@@ -94,6 +94,7 @@ class SandboxKind:
             )
             if not box.lived:  # one that lived has what its calls left
                 await keep.lay_out(stay.root)
+            await keep.hold(stay.fence)
             # Files that are not written down with each call are behind what the log says of those that ended.
             back = said.checkpoint == "call" and not box.lived
             leads_out = said.network.allow or said.network.credentials or "network" not in provider.abilities

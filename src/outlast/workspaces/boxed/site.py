@@ -97,6 +97,10 @@ class BoxSite:
     async def end_others(self, jobs: Collection[str]) -> None:
         await self.shells.end_others(jobs)
 
+    def holds(self, fence: int) -> bool:
+        """See `outlast.behind.Holds`."""
+        return self._keep.holds(fence)
+
     async def run(self, command: Command) -> Ran:
         return await self._runs.run(command, lambda: self._run(command))
 

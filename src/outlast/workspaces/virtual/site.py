@@ -86,6 +86,10 @@ class VirtualSite:
     def hosts_programs(self) -> bool:
         return False
 
+    def holds(self, fence: int) -> bool:
+        """See `outlast.behind.Holds`: each attempt begins with what was written down."""
+        return fence == self._stay.fence
+
     async def run(self, command: Command) -> Ran:
         async with self._one:
             if command.job in self._ended:
