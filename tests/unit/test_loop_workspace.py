@@ -66,7 +66,7 @@ async def test_what_it_saw_is_the_same_when_it_is_run_again_though_the_file_has_
     session = await Session.open(world, "s-1", agent=agent, workspace=Scrap())
     await session.send("go", id="in-1")
     kind, mortal = Paper(), MortalWorld(world)
-    gate = DeathGate(Spot(Point.AFTER_OUTCOME, nth=2), mortal)
+    gate = DeathGate(Spot(Point.AFTER_OUTCOME, "safe", 2), mortal)
     with suppress(Killed):
         await Desk(mortal, gate=gate, name="w-1", surroundings=on_paper(mortal, kind, DATA)).work(agent)
     assert seen == [b"one"]
@@ -93,7 +93,7 @@ async def test_what_would_change_files_is_refused_with_the_tool_that_does(world:
     said = str(await result(world, run))
     assert 'io.tool("write", path=' in said
     assert 'io.tool("bash", command="rm' in said
-    assert "command='rm -r src'" in said
+    assert "rm -r src" in said
 
 
 async def test_a_file_that_is_too_large_for_the_log_is_refused_and_bytes_come_as_they_are(
