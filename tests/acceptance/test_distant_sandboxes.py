@@ -25,7 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", [harness("claude-code")])
+@pytest.mark.parametrize("name", [harness(name) for name in SUBJECTS])
 async def test_afar(name: str, place: Path) -> None:
     subject = SUBJECTS[name]
     path = "/workspace/hello.py" if name == "claude-code" else "hello.py"

@@ -64,9 +64,8 @@ def bare_bubblewrap(data: Path) -> SandboxProvider:
 
 def with_programs(data: Path) -> SandboxProvider:
     """With the programs of harnesses, and ours, where they are here: as from one image for workers and boxes."""
-    return Bare(
-        Bubblewrap(data), [read_settings().harnesses, Path(sys.prefix), Path(outlast.__file__).parents[1]]
-    )
+    harnesses = [one for one in read_settings().harnesses.glob("*") if one.is_dir()]
+    return Bare(Bubblewrap(data), [*harnesses, Path(sys.prefix), Path(outlast.__file__).parents[1]])
 
 
 def bring(folder: Path) -> Path:
