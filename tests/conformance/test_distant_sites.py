@@ -18,20 +18,24 @@ from outlast.testing.workspace_contract import CASES, Case, Ground, Stand, lacki
 from outlast.workspaces.boxed.description import sandbox
 from outlast.workspaces.boxed.kind import SandboxKind
 from outlast.workspaces.docker import Docker
+from outlast.workspaces.hosted import Hosted
 from outlast.workspaces.kubernetes import Kubernetes
 from tests.conformance.test_workspaces import TRAITS, SiteGround
 from tests.sandboxes.bare import Bare, bare_bubblewrap
 from tests.servers.docker_engine import docker_engine
+from tests.servers.hosted_client import Service
 from tests.servers.kubernetes_api import kubeconfig, kubernetes_api
 
 pytestmark = [pytest.mark.timeout(120)]
 
-CORE = {
+_CORE = (
     "commands_and_files_see_the_same",
+    "programs_run_in_it_or_are_refused",
     "what_is_captured_is_what_another_machine_opens",
     "an_older_fence_changes_nothing_that_a_newer_one_shows",
-    "programs_run_in_it_or_are_refused",
-}
+)
+CORE = {"docker": _CORE, "kubernetes": _CORE, "hosted": _CORE[:2]}
+"""Cases that run in `make test`; of bubblewrap all do. Hosted boxes are slow."""
 Find = Callable[[Path], SandboxProvider]
 
 
@@ -55,10 +59,22 @@ async def _kubernetes() -> AsyncGenerator[Find]:
             yield lambda _data: Kubernetes(kubeconfig=config, start_s=30)
 
 
+@asynccontextmanager
+async def _hosted() -> AsyncGenerator[Find]:
+    with TemporaryDirectory() as top:
+        service = Service(Path(top))
+        try:
+            # The client that needs no SDK gives its name for one that could be any other's.
+            yield lambda data: Hosted("unix_local", data, client=service)
+        finally:
+            await service.end()
+
+
 PROVIDERS: dict[str, Callable[[], AbstractAsyncContextManager[Find]]] = {
     "bubblewrap": _bubblewrap,
     "docker": _docker,
     "kubernetes": _kubernetes,
+    "hosted": _hosted,
 }
 
 
@@ -68,7 +84,7 @@ def _cases() -> list[object]:
             provider,
             case,
             id=f"{provider}-{case.name}",
-            marks=[pytest.mark.crash if provider == "bubblewrap" or case.name in CORE else pytest.mark.full],
+            marks=[pytest.mark.crash if case.name in CORE.get(provider, [case.name]) else pytest.mark.full],
         )
         for provider in PROVIDERS
         for case in CASES

@@ -144,7 +144,7 @@ class Container:
             if not running.started.done():
                 running.started.set_result(0)
             running.ended.set_result(int(said["status"]))
-        else:
+        elif not running.started.done():  # whoever has started it may be gone
             running.started.set_result(int(said["pid"]))
 
     def forget(self) -> None:

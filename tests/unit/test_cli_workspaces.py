@@ -55,6 +55,19 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
         workspace_of(LOOP, "no-such-directory", None, (), "m")
 
 
+def test_a_sandbox_may_be_of_a_provider_that_is_named(tmp_path: Path) -> None:
+    made = workspace_of(PROGRAM, "sandbox:kubernetes", None, (), "m", image="registry.example/agents:3")
+    assert place(opened(made)) == "sandbox (kubernetes)"
+    assert made.reference()["image"] == "registry.example/agents:3"
+    assert differs(opened(made), "sandbox:kubernetes") == ""
+    assert differs(opened(made), "sandbox") == "its sandbox is of kubernetes, not of bubblewrap"
+    assert differs(opened(made), "virtual") == "its workspace is sandbox, not virtual"
+    with pytest.raises(BadInput, match=r"no provider of sandboxes called 'kubernets'; there is .*kubernetes"):
+        workspace_of(PROGRAM, "sandbox:kubernets", None, (), "m")
+    with pytest.raises(BadInput, match="add --workspace sandbox:PROVIDER"):
+        workspace_of(PROGRAM, str(tmp_path), None, (), "m", image="x")
+
+
 def test_a_session_of_another_workspace_is_not_taken_for_this(tmp_path: Path) -> None:
     assert differs(opened(virtual()), "virtual") == ""
     assert "its workspace is virtual, not sandbox" in differs(opened(virtual()), "sandbox")

@@ -12,6 +12,7 @@ import apsw
 import click
 
 from outlast.adapter import Adapter
+from outlast.cli.boxes import provider_findings
 from outlast.cli.checks import disks, shells, stores
 from outlast.cli.exits import Exit
 from outlast.cli.harnesses import Finding, agent_findings, harness_findings
@@ -67,6 +68,8 @@ async def _findings(setup: Setup, agents: Sequence[str]) -> AsyncGenerator[Findi
     yield await _pid_namespace()
     yield await _sandboxes(setup)
     yield await shells(setup)
+    async for finding in provider_findings(setup.settings.data):
+        yield finding
     fault = partial(_fault, setup)
     for finding in harness_findings(fault):
         yield finding

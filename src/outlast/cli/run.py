@@ -35,6 +35,7 @@ DIRECTORY = "directory"
         'outlast run claude-code "Add a pricing page and make its test pass"',
         "outlast run claude-code                      # after a crash, in the same directory",
         'outlast run claude-code "Try the new parser" --workspace sandbox --allow packages.example.com',
+        'outlast run claude-code "And there" --workspace sandbox:kubernetes --image registry.example/agents:3',
         'outlast run claude-code "Now the changelog" --session pricing-3f2a',
     )
 )
@@ -52,9 +53,11 @@ DIRECTORY = "directory"
 @click.option(
     "--workspace",
     metavar="KIND|DIR",
-    help="Of a new session: `virtual`, `sandbox`, or a directory of yours; by default the agent's own, else here.",
+    help="Of a new session: `virtual`, `sandbox`, `sandbox:PROVIDER`, or a directory of yours; by default the agent's "
+    "own, else here.",
 )
 @click.option("--allow", multiple=True, metavar="HOST", help="A host that the sandbox may reach.")
+@click.option("--image", default="", help="What the sandbox is made from, where its provider has images.")
 @click.option("--priority", type=PRIORITY, help="Of the session from now on, from -100 to 100.")
 @click.option("--detach", is_flag=True, help="Only begin; some `outlast work` carries it out.")
 @shared
@@ -66,6 +69,7 @@ def run(
     cwd: Path | None,
     workspace: str | None,
     allow: tuple[str, ...],
+    image: str,
     priority: int | None,
     detach: bool,
     world: str | None,
@@ -88,7 +92,7 @@ def run(
         for warning in found.adapter.check():
             click.secho(f"outlast: {warning}", fg="yellow", err=True)
         said = None if prompt is None else given(prompt)
-        wish = Wish(found, name, said, cwd, model, priority, not detach, workspace, allow)
+        wish = Wish(found, name, said, cwd, model, priority, not detach, workspace, allow, image)
         async with setup.world() as opened:
             if Capability.MULTI_PROCESS not in opened.capabilities:
                 raise BadInput(detail=f"{opened.name} is known to one process only; a worker is another one.")
@@ -118,6 +122,7 @@ class Wish:
     """The turn is to be carried out in this process."""
     workspace: str | None = None
     allow: tuple[str, ...] = ()
+    image: str = ""
 
     @property
     def directory(self) -> Path:
@@ -144,7 +149,8 @@ async def _open(setup: Setup, world: World, wish: Wish) -> tuple[Session, list[T
 
 async def _begin(setup: Setup, world: World, wish: Wish, machine: str) -> Session:
     name = check_session_id(wish.name) if wish.name else await _fresh_name(world, wish.prompt or "")
-    workspace = workspace_of(wish.agent, wish.workspace, wish.cwd, wish.allow, machine)
+    asked = wish.workspace, wish.cwd, wish.allow
+    workspace = workspace_of(wish.agent, *asked, machine, image=wish.image)
     settings: Mapping[str, str] = {"model": wish.model} if wish.model else {}
     if wish.here:
         adapter = wish.agent.adapter

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from outlast.drive import Capture
-from outlast.errors import BoxGone, WorkspaceError
+from outlast.errors import BoxGone, Fenced, WorkspaceError
 from outlast.groups import task_group
 from outlast.sandbox import Box, Job, JobAsk
 from outlast.workspace import Command, Files, Lender, Ran, Undone
@@ -152,7 +152,7 @@ class BoxSite:
         while True:
             try:
                 await self._box.beat(BEAT_S)
-            except BoxGone:
+            except (BoxGone, Fenced):
                 return  # whoever uses it finds out
             except WorkspaceError:
                 await anyio.sleep(BEAT_S / 10)
