@@ -62,8 +62,8 @@ def test_a_sandbox_may_be_of_a_provider_that_is_named(tmp_path: Path) -> None:
     assert differs(opened(made), "sandbox:kubernetes") == ""
     assert differs(opened(made), "sandbox") == "its sandbox is of kubernetes, not of bubblewrap"
     assert differs(opened(made), "virtual") == "its workspace is sandbox, not virtual"
-    with pytest.raises(BadInput, match=r"no provider of sandboxes called 'kubernets'; there is .*kubernetes"):
-        workspace_of(PROGRAM, "sandbox:kubernets", None, (), "m")
+    with pytest.raises(BadInput, match=r"no provider of sandboxes called 'cubes'; there is .*kubernetes"):
+        workspace_of(PROGRAM, "sandbox:cubes", None, (), "m")
     with pytest.raises(BadInput, match="add --workspace sandbox:PROVIDER"):
         workspace_of(PROGRAM, str(tmp_path), None, (), "m", image="x")
 
