@@ -126,6 +126,34 @@ async def test_a_directory_without_end_is_an_error() -> None:
             await box.list("d")
 
 
+async def test_a_directory_of_names_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.workspaces.sandbox.client.LIST_LIMIT", 10)
+    numbers = iter(range(1000, 2000))
+
+    def answer(_asked: dict[str, Any]) -> dict[str, object]:
+        last = str(next(numbers))
+        return {"entries": [[last, "file", 0o644, 0, 0, ""]], "more": 1, "last": last}
+
+    async with held(answer) as box:
+        with pytest.raises(BoxError, match="more than 10 names"):
+            await box.list("d")
+
+
+async def test_a_supervisor_that_is_silent_is_as_good_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.workspaces.sandbox.line._PATIENCE_S", 0.05)
+    dials: list[int] = []
+
+    async def dial() -> ByteStream:
+        await anyio.lowlevel.checkpoint()
+        dials.append(1)
+        return Liar(lambda _asked: b"")
+
+    with anyio.fail_after(5), pytest.raises(BoxGone, match="nothing in it answers"):
+        async with hold(dial, Spec("box"), 3, {}):
+            pass
+    assert len(dials) == 2
+
+
 @pytest.mark.parametrize("entry", [[], ["file"], ["file", 1, 2, 3, 4], [1, 2, 3, 4, 5], "file"])
 async def test_an_entry_of_another_shape_is_an_error(entry: object) -> None:
     async with held(one("stat", {"entry": entry or [0]})) as box:

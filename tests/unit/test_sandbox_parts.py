@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,8 @@ from outlast.workspaces.sandbox.bubblewrap import outer
 from outlast.workspaces.sandbox.bubblewrap.cgroups import Groups
 from outlast.workspaces.sandbox.bubblewrap.places import Place
 from outlast.workspaces.sandbox.bubblewrap.system import Sizes, overlapping, steps_for
+from outlast.workspaces.sandbox.inside import files
+from outlast.workspaces.sandbox.inside.jobs import Refusal
 from outlast.workspaces.sandbox.inside.kept import Kept
 from outlast.workspaces.sandbox.inside.wire import FRAME_LIMIT, Unpacker, WireError, pack
 
@@ -124,6 +127,16 @@ def test_room_is_made_where_some_can_be(tmp_path: Path, monkeypatch: pytest.Monk
     assert kept.read(0, 10) == (0, b"kept")
 
 
+def test_a_directory_of_too_many_names_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_MOST_LISTED", 3)
+    for number in range(4):
+        (tmp_path / str(number)).touch()
+    with pytest.raises(Refusal, match="holds 4 names"):
+        files.list_(str(tmp_path), "")
+    (tmp_path / "0").unlink()
+    assert len(cast("list[object]", files.list_(str(tmp_path), "")["entries"])) == 3
+
+
 def no_room() -> bool:
     return False
 
@@ -167,6 +180,7 @@ def test_a_group_that_is_handed_over_holds_the_limits_of_the_whole_box(tmp_path:
     assert path == str(service / "outlast-box")
     assert (service / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
     assert written["memory.max"] == "1000"
+    assert written["memory.swap.max"] == "0"
     assert written["pids.max"] == "20"
     assert written["cpu.max"] == "150000 100000"
     assert not caps.each
@@ -193,7 +207,12 @@ def test_the_older_hierarchies_are_used_one_by_one(tmp_path: Path) -> None:
     (root / "memory/worker").mkdir(parents=True)
     file.write_text("4:memory:/worker\n8:pids:/\n0::/\n")
     caps = Groups(root, file).caps("box", Limits(memory_bytes=1000, processes=20))
-    assert caps.groups == {str(root / "memory/worker/outlast-box"): {"memory.limit_in_bytes": "1000"}}
+    assert caps.groups == {
+        str(root / "memory/worker/outlast-box"): {
+            "memory.limit_in_bytes": "1000",
+            "memory.memsw.limit_in_bytes": "1000",
+        }
+    }
     assert caps.each == {"processes": 20}
 
 

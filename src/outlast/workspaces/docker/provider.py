@@ -152,10 +152,12 @@ class Docker:
         with suppress(BoxGone):
             if spec.idle_s > 0 and standing.wish == self._wish(spec):
                 return await self._held(holding, spec, fence, standing)
-            # It is another attempt's, or made differently: who has the newer fence may end it.
+            # It is another attempt's, or made differently: who has the newer fence may end it, while it has that.
             async with AsyncExitStack() as ending:
                 await self._held(ending, spec, fence, standing)
-        await self.destroy(standing.ref)
+                await self.destroy(standing.ref)
+                return None
+        await self.destroy(standing.ref)  # it cannot be held
         return None
 
     async def _hold_new(self, holding: AsyncExitStack, spec: Spec, fence: int) -> HeldBox | None:

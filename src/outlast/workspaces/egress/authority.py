@@ -12,8 +12,8 @@ import datetime as dt
 import os
 import ssl
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
@@ -82,9 +82,8 @@ class Authority:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
         context.sni_callback = _only(host)
-        with tempfile.TemporaryDirectory(prefix="outlast-") as directory:  # Python reads keys from files only
-            file = Path(directory, "leaf.pem")
-            _write(file, _private(key) + certificate.public_bytes(serialization.Encoding.PEM) + self.pem)
+        chain = _private(key) + certificate.public_bytes(serialization.Encoding.PEM) + self.pem
+        with _in_a_file(chain) as file:
             context.load_cert_chain(file)
         return context
 
@@ -224,6 +223,21 @@ def _only(host: str) -> Callable[[ssl.SSLObject, str, ssl.SSLContext], int | Non
 def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
     form = serialization.PrivateFormat.PKCS8
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+@contextmanager
+def _in_a_file(data: bytes) -> Generator[str]:
+    """Python reads keys from files only: from one that is in memory, where there are such."""
+    if not hasattr(os, "memfd_create"):
+        with tempfile.TemporaryDirectory(prefix="outlast-") as directory:
+            _write(Path(directory, "leaf.pem"), data)
+            yield str(Path(directory, "leaf.pem"))
+            return
+    fd = os.memfd_create("outlast")
+    with os.fdopen(fd, "wb") as memory:
+        memory.write(data)
+        memory.flush()
+        yield f"/proc/self/fd/{fd}"
 
 
 def _write(file: Path, data: bytes) -> None:

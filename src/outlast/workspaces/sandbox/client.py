@@ -20,6 +20,8 @@ from outlast.workspaces.unix import connect
 
 READ_LIMIT: Final = 512 * 1024 * 1024
 """Bytes of a file that `Box.read` takes: a box could go on for ever."""
+LIST_LIMIT: Final = 100_000
+"""Names of a directory that `Box.list` takes."""
 _AT_ONCE: Final = 64 * 1024
 _LEAVING_S: Final = 10.0
 _KINDS: Final = frozenset({"file", "link", "dir"})
@@ -180,6 +182,8 @@ class HeldBox:
             said = items(answer, "entries", self._line.name)
             found += [_named(path, item, self._line.name) for item in said]
             more = bool(answer.get("more"))
+            if len(found) > LIST_LIMIT:
+                raise BoxError(box=self._line.name, reason=f"{path} holds more than {LIST_LIMIT} names.")
             came = text(answer, "last", self._line.name)
             if more and came <= after:
                 raise BoxError(box=self._line.name, reason="its supervisor lists a directory without end.")

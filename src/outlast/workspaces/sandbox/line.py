@@ -25,12 +25,18 @@ PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PATIENCE_S: Final = 30.0
 """Beyond what was asked to be held back: without an answer for so long, the stream is as good as broken."""
 _BREAKS: Final = 6
+_SILENCES: Final = 2
+"""To so many hellos without an answer: a supervisor that is stopped is as good as gone, and others wait for the box."""
 
 Dial = Callable[[], Awaitable[ByteStream]]
 
 
 class _Broken(Exception):
     """The stream is gone: ask again over another."""
+
+
+class _Silent(_Broken):
+    """Nothing was said in time."""
 
 
 @dataclass(slots=True)
@@ -81,8 +87,9 @@ class _Wire:
         finally:
             del self._slots[number]
         if slot.answer is None:
+            silent = not self.broken
             await self.close()
-            raise _Broken
+            raise _Silent if silent else _Broken
         return slot.answer
 
     async def _send(self, frame: bytes) -> None:
@@ -185,12 +192,16 @@ class Line:
             "output_bytes": spec.limits.output_bytes,
             "limits": dict(self._limits),
         }
+        silences = 0
         for breaks in range(_BREAKS):
+            if silences == _SILENCES:
+                break
             wire = _Wire(await self._dial())
             self._tasks.start_soon(wire.read)
             try:
                 answer = self._judged(await wire.ask(0, _frame(self.name, hello), _PATIENCE_S))
-            except _Broken:
+            except _Broken as broken:
+                silences += isinstance(broken, _Silent)
                 await anyio.sleep(0.05 * breaks)
                 continue
             except BoxError as refused:

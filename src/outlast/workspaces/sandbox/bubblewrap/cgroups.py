@@ -135,7 +135,7 @@ def _wanted(limits: Limits) -> dict[str, dict[str, int]]:
 def _v2_values(limit: Mapping[str, int]) -> dict[str, str]:
     match limit:
         case {"memory_bytes": most}:
-            return {"memory.max": str(most), "memory.oom.group": "0"}
+            return {"memory.max": str(most), "memory.oom.group": "0", "memory.swap.max": "0"}
         case {"processes": most}:
             return {"pids.max": str(most)}
         case _:
@@ -145,7 +145,8 @@ def _v2_values(limit: Mapping[str, int]) -> dict[str, str]:
 def _v1_values(limit: Mapping[str, int]) -> dict[str, str]:
     match limit:
         case {"memory_bytes": most}:
-            return {"memory.limit_in_bytes": str(most)}
+            # The second is of memory and swap together, and may not be below the first.
+            return {"memory.limit_in_bytes": str(most), "memory.memsw.limit_in_bytes": str(most)}
         case {"processes": most}:
             return {"pids.max": str(most)}
         case _:

@@ -16,6 +16,7 @@ _LISTED = 2_000
 _LISTED_BYTES = 512 * 1024
 """Of names and what links lead to: texts of a frame take four times as much at most."""
 _LISTED_EACH = 64
+_MOST_LISTED = 100_000
 _KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
 
 
@@ -85,7 +86,12 @@ def find(path: str) -> dict[str, object]:
 
 def list_(path: str, after: str) -> dict[str, object]:
     """What is in a directory behind the name `after`, by name, so much as fits; `more` if that is not all."""
-    names = sorted(name for name in os.listdir(path) if name > after)
+    names = os.listdir(path)
+    if len(names) > _MOST_LISTED:
+        raise Refusal(
+            "refused", f"{path} holds {len(names)} names, too many to be listed: look at it with a program"
+        )
+    names = sorted(name for name in names if name > after)
     entries: list[object] = []
     size = 0
     for count, name in enumerate(names):

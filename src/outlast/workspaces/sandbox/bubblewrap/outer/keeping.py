@@ -9,7 +9,7 @@ Standard input holds one frame: what to begin. With `hold`, the box ends when st
 when somebody connects to the socket `end` of the directory. Standard output gets one line, `ok PID` or what is wrong.
 """
 
-# ruff: noqa: PTH101, PTH102, PTH103, PTH106, PTH108, PTH112, PTH118, PTH123
+# ruff: noqa: PTH101, PTH102, PTH103, PTH106, PTH108, PTH110, PTH112, PTH118, PTH123
 # pathlib would double the start-up time.
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _SET_SUBREAPER = 36
 _NEW_MOUNTS = 0x20000
 _NO_SUID, _BIND, _RECURSIVE, _PRIVATE = 2, 4096, 16384, 1 << 18
 _STAGES = ("/mnt", "/media", "/srv", "/opt")
+_SWAP = ("memory.swap.max", "memory.memsw.limit_in_bytes")
+"""Files of control groups that not every kernel has."""
 _PAUSE_S = 0.002
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -224,7 +226,8 @@ def _make_groups(asked: list[Any]) -> list[str]:
         os.makedirs(path, exist_ok=True)
         made.append(path)
         for name, value in values.items():
-            _write(os.path.join(path, name), value)
+            if name not in _SWAP or os.path.exists(os.path.join(path, name)):
+                _write(os.path.join(path, name), value)
     return made
 
 
