@@ -1,7 +1,7 @@
 """Directories on other machines, and machines that lie."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
@@ -50,7 +50,7 @@ class _Liar(DirectoryTree):
     async def scan(self) -> Scan:
         return Scan(0, self.says)
 
-    async def read(self, paths: Sequence[bytes]) -> AsyncIterator[Chunk]:
+    async def read(self, paths: Sequence[bytes]) -> AsyncGenerator[Chunk]:
         for chunk in self.gives:
             yield chunk
 
@@ -77,3 +77,28 @@ async def test_a_link_to_nowhere_and_a_time_beyond_all_times_are_no_crash(desk: 
     liar.says = [Seen(b"d", "dir", 0o755, 1 << 80)]
     root = desk.packs.land(desk.drive, await RemoteFolder(desk.drive, liar).checkpoint(EMPTY_ROOT))
     assert [entry.mtime_ns async for entry in desk.drive.entries(root)] == [(1 << 63) - 1]
+
+
+async def test_parts_that_make_no_file_are_refused(desk: Desk) -> None:
+    liar = _Liar(str(desk.at))
+    liar.says = [Seen(b"f", "file"), Seen(b"g", "file")]
+    end = Seen(b"g", "file")
+    for gives in (
+        [Chunk(b"f", b"x" * PIECE), Chunk(b"g", b"x", end)],  # the beginning of one, and the end of another
+        [Chunk(b"f", b"x" * (PIECE + 1), end)],
+        [Chunk(b"g", b"x", end), Chunk(b"g", b"y", end)],  # twice
+    ):
+        liar.gives = gives
+        with pytest.raises(WorkspaceError, match=r"make no file|not asked for"):
+            await RemoteFolder(desk.drive, liar).checkpoint(EMPTY_ROOT)
+
+
+async def test_files_that_are_not_given_are_in_no_tree_and_said(desk: Desk) -> None:
+    """They are gone by then, or may not be read: whoever wonders finds their names."""
+    liar = _Liar(str(desk.at))
+    liar.says = [Seen(b"f", "file"), Seen(b"g", "file", size=1)]
+    liar.gives = [Chunk(b"g", b"x", Seen(b"g", "file", size=1))]
+    capture = await RemoteFolder(desk.drive, liar).checkpoint(EMPTY_ROOT)
+    root = desk.packs.land(desk.drive, capture)
+    assert capture.left_out == ["f: gone meanwhile, or may not be read"]
+    assert [entry.path async for entry in desk.drive.entries(root)] == ["g"]

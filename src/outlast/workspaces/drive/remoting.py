@@ -35,7 +35,7 @@ from outlast.workspaces.drive.format import (
     shown,
 )
 from outlast.workspaces.drive.paths import joined, split_path
-from outlast.workspaces.drive.remote import KINDS, RemoteTree, Scan, Seen, Step
+from outlast.workspaces.drive.remote import KINDS, Chunk, RemoteTree, Scan, Seen, Step
 from outlast.workspaces.drive.scanning import SAID_LIMIT, Listing, build
 from outlast.workspaces.drive.statcache import Known, Line, StatKey, from_items, is_racy, load, save
 from outlast.workspaces.drive.tree import Drive
@@ -85,7 +85,7 @@ class RemoteFolder:
         await self._learn(Known(root, found.dirs, builder.used))
         changed = [shown(path) async for path in self._changed(base_root, root)]
         capture = self._drive.capture(root, packs, changed)
-        return Capture(capture.root, capture.packs, capture.changed, left_out=found.left_out)
+        return Capture(capture.root, capture.packs, capture.changed, left_out=found.left_out[:SAID_LIMIT])
 
     async def _recall(self, found: _Found, known: Known, builder: Builder) -> None:
         """Know the pieces of large files that may have changed in one of them."""
@@ -101,8 +101,11 @@ class RemoteFolder:
         """The files whose contents were not known, each when it is stored; with the stat it had, if it stood still."""
         self.asked += len(found.wanted)
         parts, pieces, whole, size = list[bytes](), list[Piece](), ContentHash(), 0
+        left, at = dict(found.wanted), b""
         async with aclosing(self._tree.read(list(found.wanted))) as chunks:
             async for chunk in chunks:
+                _check_chunk(chunk, left, at if parts else chunk.path)
+                at = chunk.path
                 whole.update(chunk.data)
                 size += len(chunk.data)
                 parts.append(chunk.data)
@@ -112,11 +115,7 @@ class RemoteFolder:
                     parts = [data[PIECE:]]
                 if chunk.end is None:
                     continue
-                seen, digest, rest = found.wanted.get(chunk.path), whole.digest(), b"".join(parts)
-                if seen is None:
-                    raise WorkspaceError(
-                        detail=f"The machine gives {shown(chunk.path)}, which it was not asked for."
-                    )
+                seen, digest, rest = left.pop(chunk.path), whole.digest(), b"".join(parts)
                 place = await to_thread.run_sync(_stored, builder, digest, pieces, rest)
                 steady = seen.key == chunk.end.key and size == seen.size
                 yield (
@@ -125,6 +124,7 @@ class RemoteFolder:
                     seen.key if steady else None,
                 )
                 parts, pieces, whole, size = [], [], ContentHash(), 0
+        found.left_out += [f"{shown(path)}: gone meanwhile, or may not be read" for path in left]
 
     async def restore(self, root: str) -> None:
         """As `Folder.restore`; a file that is not known is written anew, since looking at it costs as much."""
@@ -183,6 +183,18 @@ def _stored(builder: Builder, digest: bytes, pieces: list[Piece], rest: bytes) -
     if not rest and len(pieces) == 1:
         return pieces[0].place
     return builder.large(digest, [*pieces, *([builder.piece(rest)] if rest else [])])
+
+
+def _check_chunk(chunk: Chunk, wanted: Mapping[bytes, Seen], at: bytes) -> None:
+    """Return if it is a part of a file that was asked for, and goes on with the one that was begun.
+
+    Raises:
+        WorkspaceError
+    """
+    if chunk.path not in wanted:
+        raise WorkspaceError(detail=f"The machine gives {shown(chunk.path)}, which it was not asked for.")
+    if chunk.path != at or len(chunk.data) > PIECE:
+        raise WorkspaceError(detail=f"The machine gives parts of {shown(chunk.path)} that make no file.")
 
 
 def _sorted_in(scan: Scan, known: Known) -> _Found:
