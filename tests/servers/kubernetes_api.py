@@ -54,6 +54,9 @@ class Cluster:
     images: dict[str, str] = field(default_factory=lambda: {"python:3.13": containers.PATH})
     no_node: str = ""
     protocols: tuple[str, ...] = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+    broken: int = 0
+    """The status that everything is answered with; 0: nothing is wrong."""
+    streams: set[WebSocket] = field(default_factory=set[WebSocket])
     url: str = ""
     count: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -91,6 +94,8 @@ class Cluster:
                 )
 
     def _let_in(self, authorization: str, kind: str) -> None:
+        if self.broken:
+            raise Refused(self.broken, "InternalError", "etcdserver: request timed out")
         if authorization != f"Bearer {self.token}":
             raise Refused(401, "Unauthorized", "Unauthorized")
         if kind in self.forbidden:
@@ -304,7 +309,17 @@ class Cluster:
         protocol = next(one for one in offered if one in self.protocols)
         await websocket.accept(subprotocol=protocol)
         program = await self.running[name].run(command)
-        await channels(websocket, program, may_close=protocol.startswith("v5"))
+        self.streams.add(websocket)
+        try:
+            await channels(websocket, program, may_close=protocol.startswith("v5"))
+        finally:
+            self.streams.discard(websocket)
+
+    async def cut(self) -> None:
+        """Every exec stream ends where it is."""
+        for websocket in list(self.streams):
+            with suppress(RuntimeError):
+                await websocket.close(1011)
 
     async def end(self) -> None:
         for running in list(self.running.values()):

@@ -43,11 +43,19 @@ class Pipe:
     def __init__(self, window: int) -> None:
         self._window = window
         self._ahead = 0
+        self._unsaid = bytearray()
 
     def tell(self, said: dict[str, Any], data: bytes = b"") -> None:
-        """One message out."""
+        """One message out, now or with those that follow."""
         head = json.dumps(said).encode()
-        rest = memoryview(len(head).to_bytes(4, "big") + len(data).to_bytes(4, "big") + head + data)
+        self._unsaid += len(head).to_bytes(4, "big") + len(data).to_bytes(4, "big") + head + data
+        if len(self._unsaid) >= _OUT:
+            self.flush()
+
+    def flush(self) -> None:
+        """What was told is out: in one piece, where it is short, and so heard with one question."""
+        rest = memoryview(bytes(self._unsaid))
+        self._unsaid.clear()
         while rest:
             while self._ahead >= self._window:
                 self._ahead -= self.hear()[0]["took"]
@@ -312,10 +320,12 @@ def main(window: str, *directories: str) -> None:
         except (OSError, RecursionError) as wrong:
             said = wrong.strerror if isinstance(wrong, OSError) else "it is nested too deep"
             pipe.tell({"error": f"{said} {getattr(wrong, 'filename', None) or ''}".strip()})
+            pipe.flush()
             if asked["do"] == "apply":
                 sys.exit(1)
         else:
             pipe.tell({"end": 1})
+            pipe.flush()
 
 
 if __name__ == "__main__":
