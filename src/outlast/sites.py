@@ -121,19 +121,31 @@ class StorePacks:
     async def get_many(self, names: Sequence[str]) -> Mapping[str, bytes]:
         found = dict(await self.store.find_many(names))
         missing = [name for name in names if name not in found]
-        return {**found, **await self.world.get_many(missing)} if missing else found
+        try:
+            return {**found, **await self.world.get_many(missing)} if missing else found
+        except PacksGone as error:
+            raise PacksGone(
+                count=len(missing), where="the store that its workspace names", names=", ".join(missing[:5])
+            ) from error
 
 
 async def packs_of(world: World, session: str) -> Packs:
     """Where the files of a session can be read, without holding it. Raises as `find_store` does."""
-    state = await load_state(world, session, 0, 1)
-    store, packs = find_store(_reference(state), world.tenant), WorldPacks(world, session)
+    store, packs = find_store(await _workspace_of(world, session), world.tenant), WorldPacks(world, session)
     return packs if store is None else StorePacks(store, packs)
+
+
+async def _workspace_of(world: World, session: str) -> Mapping[str, Any]:
+    """The reference of the workspace that a session works in; of a fork that is not what its log begins with."""
+    state = await load_state(world, session, 0, 1)
+    if state.opened is not None and state.opened.session != session:
+        state = await load_state(world, session, (await world.get(session)).snapshot_seq)
+    return _reference(state)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptFiles:
-    """What a session's log says of its files."""
+    """What a session's log says of its files in one place: a fork may work in another than its past did."""
 
     session: str
     folder: str
@@ -155,7 +167,8 @@ async def kept_files(world: World) -> AsyncGenerator[KeptFiles]:
         for session in fresh:
             seen.add(session)
             with suppress(SessionErased, SessionUnknown):
-                yield await _files_of(world, session)
+                for kept in await _files_of(world, session):
+                    yield kept
 
 
 async def stores_of(world: World) -> Sequence[str]:
@@ -163,7 +176,7 @@ async def stores_of(world: World) -> Sequence[str]:
     found: dict[str, None] = {}
     for session in await _sessions(world):
         with suppress(SessionErased, SessionUnknown):
-            url = str(_reference(await load_state(world, session, 0, 1)).get("store", ""))
+            url = str((await _workspace_of(world, session)).get("store", ""))
             if url and not any(same_store(url, other) for other in found):
                 found[url] = None
     return list(found)
@@ -203,8 +216,8 @@ async def _sessions(world: World) -> Sequence[str]:
             return found
 
 
-async def _files_of(world: World, session: str) -> KeptFiles:
-    roots: dict[str, None] = {}
+async def _files_of(world: World, session: str) -> Sequence[KeptFiles]:
+    roots: dict[str, dict[str, None]] = {}
     folder, store, seq = session, "", 0
     while commits := await world.commits(session, seq):
         for commit in commits:
@@ -213,13 +226,15 @@ async def _files_of(world: World, session: str) -> KeptFiles:
                 match record:
                     case SessionOpened():
                         folder, store = record.folder or session, str(record.workspace.get("store", ""))
-                    case Forked():  # its files are in its source's store, and nowhere else
+                    case Forked():
                         folder = record.folder
+                        store = str(record.workspace.get("store", "")) if record.workspace else store
                     case FilesKept() if record.root:
-                        roots[record.root] = None
+                        roots.setdefault(store, {})[record.root] = None
                     case _:
                         pass
-    return KeptFiles(session, folder, store, list(roots))
+    roots.setdefault(store, {})
+    return [KeptFiles(session, folder, url, list(found)) for url, found in roots.items()]
 
 
 async def _put(store: PackStore, session: str, fence: int, packs: Mapping[str, bytes]) -> None:

@@ -12,7 +12,7 @@ from outlast.cli.trees import Trees
 from outlast.engine.load import load_state
 from outlast.errors import AttemptLost, PacksGone
 from outlast.session import Session
-from outlast.sites import Ground, WorldPacks, kept_roots
+from outlast.sites import Ground, WorldPacks, kept_roots, stores_of
 from outlast.worker import WorkerConfig, open_worker
 from outlast.workspace_tools import workspace_tools
 from outlast.workspaces.drive import Drive, collect, open_store
@@ -124,3 +124,37 @@ async def test_a_collection_leaves_what_any_log_names(world: World, tmp_path: Pa
     assert 0 < (await collect(store, kept_roots(world), world.tenant, grace_s=0.0)).removed < len(before)
     for root in left:
         assert await Drive(store, world.tenant).read(root, "notes.txt")
+
+
+async def test_a_fork_that_keeps_its_files_elsewhere_is_known_there(world: World, tmp_path: Path) -> None:
+    """Its log begins as its source's, and so with the workspace of that."""
+    agent = Agent("tester", Loop(_run), tools=workspace_tools())
+    url, other = f"{tmp_path}/store", f"{tmp_path}/other"
+    source = await Session.open(world, "s-1", agent=agent, workspace=virtual(store=other))
+    fork = await source.fork(id="f-1", workspace=virtual(store=url))
+    assert await _turn(world, fork, agent, tmp_path / "one", "first\n") == "first"
+    root = (await load_state(world, "f-1")).tree.root
+    assert await (await Trees.of(fork)).drive.read(root, "notes.txt") == b"first\nseen\n"
+    assert set(await stores_of(world)) == {url, other}
+    assert root in [one async for one in kept_roots(world, url)]
+    assert [one async for one in kept_roots(world, other)] == []
+    found = await collect(open_store(url, world.tenant), kept_roots(world, url), world.tenant, grace_s=0.0)
+    assert found.removed == 0
+    again = await fork.fork(id="g-1")
+    await world.erase("f-1")
+    await world.erase("s-1")
+    found = await collect(open_store(url, world.tenant), kept_roots(world, url), world.tenant, grace_s=0.0)
+    assert found.removed == 0
+    assert await (await Trees.of(again)).drive.read(root, "notes.txt") == b"first\nseen\n"
+
+
+async def test_packs_that_a_store_has_lost_are_missed_there(world: World, tmp_path: Path) -> None:
+    agent = Agent("tester", Loop(_run), tools=workspace_tools())
+    url = f"{tmp_path}/store"
+    session = await Session.open(world, "s-1", agent=agent, workspace=virtual(store=url))
+    await _turn(world, session, agent, tmp_path / "one", "first\n")
+    store = open_store(url, world.tenant)
+    await store.remove(await store.names())
+    root = (await load_state(world, "s-1")).tree.root
+    with pytest.raises(PacksGone, match="in the store that its workspace names"):
+        await (await Trees.of(session)).drive.read(root, "notes.txt")
