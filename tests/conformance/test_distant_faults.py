@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 from anyio.abc import ByteStream
 
-from outlast.errors import OutlastError, WorkspaceError
+from outlast.errors import BoxError, OutlastError, WorkspaceError
 from outlast.ids import new_id
 from outlast.sandbox import JobAsk, Limits, SandboxProvider, Spec
 from outlast.testing.workspace_contract import Log
@@ -21,12 +21,14 @@ from outlast.workspaces.boxed.description import Sandboxed, sandbox
 from outlast.workspaces.boxed.keeping import KeepThere
 from outlast.workspaces.boxed.kind import SandboxKind
 from outlast.workspaces.distant import DistantFiles
+from outlast.workspaces.docker import Docker
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.kubernetes import Kubernetes
 from outlast.workspaces.sandbox.bubblewrap import Bubblewrap
 from outlast.workspaces.sandbox.client import HeldBox, hold
 from outlast.workspaces.sandbox.inside.wire import Unpacker
 from tests.sandboxes.bare import bare_bubblewrap
+from tests.servers.docker_engine import Daemon, docker_engine
 from tests.servers.kubernetes_api import Cluster, kubeconfig, kubernetes_api
 from tests.stays import stay_at, supervised
 
@@ -256,3 +258,36 @@ async def captured_root(site: Site) -> str:
     capture = await site.capture()
     assert capture is not None
     return capture.root
+
+
+async def test_a_daemon_that_begins_no_stream_is_waited_for_so_long_and_no_longer() -> None:
+    with TemporaryDirectory(prefix="d-") as top:
+        async with docker_engine(Path(top)) as daemon:
+            hasty = Docker(host=f"unix://{daemon.socket}", stream_s=0.5)
+            for silent in ("/attach", "/exec/"):  # of what the container says, and of the exec that dials
+                daemon.silent = silent
+                with pytest.raises(BoxError, match=r"began no stream within 0\.5 s"):
+                    async with hasty.attach(Spec("late"), 1):
+                        pass
+                daemon.silent = ""
+                for found in await hasty.list({}):
+                    await hasty.destroy(found.ref)
+            async with hasty.attach(Spec("late"), 2) as box:
+                assert await (await box.begin(_shell("true"))).wait() == 0
+
+
+async def test_a_box_whose_stream_comes_late_is_held_when_it_comes() -> None:
+    with TemporaryDirectory(prefix="d-") as top:
+        async with docker_engine(Path(top)) as daemon, anyio.create_task_group() as tasks:
+            daemon.silent = "/exec/"
+            tasks.start_soon(_speaks, daemon)
+            provider = Docker(host=f"unix://{daemon.socket}")
+            async with provider.attach(Spec("late"), 1) as box:
+                assert await (await box.begin(_shell("true"))).wait() == 0
+
+
+async def _speaks(daemon: Daemon) -> None:
+    """The daemon answers once it was asked for a stream."""
+    while not any("/exec/" in asked.path for asked in daemon.asked):
+        await anyio.lowlevel.checkpoint()
+    daemon.silent = ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, cast
 
+import anyio
 import httpx
 
 from outlast.errors import BoxError, SandboxUnsupported
@@ -22,6 +23,8 @@ VERSION: Final = (1, 44)
 """Of the API that we know; an older daemon is asked in its own, down to `_LEAST`."""
 _LEAST: Final = (1, 41)
 _CALL_S: Final = 60.0
+STREAM_S: Final = 90.0
+"""How long a daemon may take until a stream to a program stands."""
 _PULL_S: Final = 900.0
 _CONNECT_S: Final = 10.0
 
@@ -44,8 +47,9 @@ class Answer:
 class Engine:
     """Asks a daemon. Made by `engine_at`."""
 
-    def __init__(self, http: httpx.AsyncClient, address: Address, version: str) -> None:
+    def __init__(self, http: httpx.AsyncClient, address: Address, version: str, stream_s: float) -> None:
         self._http = http
+        self._stream_s = stream_s
         self._address = address
         self._version = version
 
@@ -79,7 +83,11 @@ class Engine:
         return Answer(answer.status_code, _json(answer), answer.text)
 
     async def hijack(self, path: str, body: object) -> Hijacked | Answer:
-        """A stream to a program; an `Answer` where it was refused. The connection is the stream's own."""
+        """A stream to a program; an `Answer` where it was refused. The connection is the stream's own.
+
+        Raises:
+            BoxError: it does not stand in time.
+        """
         async with AsyncExitStack() as owned:
             http = await owned.enter_async_context(_http(self._address))
             asked = http.build_request(
@@ -90,7 +98,13 @@ class Engine:
                 timeout=httpx.Timeout(_CALL_S, read=None, write=None),
             )
             try:
-                answer = await http.send(asked, stream=True)
+                with anyio.fail_after(
+                    self._stream_s
+                ):  # once it stands, it may be silent for as long as it likes
+                    answer = await http.send(asked, stream=True)
+            except TimeoutError:
+                late = f"the daemon at {self._address.name} began no stream within {self._stream_s:g} s."
+                raise BoxError(box=PROVIDER, reason=late) from None
             except httpx.HTTPError as error:
                 raise BoxError(
                     box=PROVIDER, reason=f"the daemon at {self._address.name} hung up ({_told(error)})."
@@ -118,8 +132,8 @@ class Engine:
 
 
 @asynccontextmanager
-async def engine_at(address: Address) -> AsyncGenerator[Engine]:
-    """A daemon, asked for its version first.
+async def engine_at(address: Address, stream_s: float = STREAM_S) -> AsyncGenerator[Engine]:
+    """A daemon, asked for its version first; `stream_s` is what it has for the beginning of a stream.
 
     Raises:
         SandboxUnsupported: nothing answers there, or something too old.
@@ -141,7 +155,7 @@ async def engine_at(address: Address) -> AsyncGenerator[Engine]:
                 way_out="Docker 20.10 and Podman 4 or newer are known.",
             )
         major, minor = min(newest[:2], VERSION)
-        yield Engine(http, address, f"/v{major}.{minor}")
+        yield Engine(http, address, f"/v{major}.{minor}", stream_s)
 
 
 def _http(address: Address) -> httpx.AsyncClient:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -33,7 +33,7 @@ from outlast.workspaces.docker.container import (
     volumes_of,
     wish_of,
 )
-from outlast.workspaces.docker.engine import Answer, Engine, engine_at
+from outlast.workspaces.docker.engine import STREAM_S, Answer, Engine, engine_at
 from outlast.workspaces.docker.frames import Hijacked
 from outlast.workspaces.sandbox.client import HeldBox, hold
 
@@ -70,6 +70,7 @@ class Docker:
         user: numeric "uid:gid" that the programs in a box have; empty: that of whoever owns what is mounted writable,
             else 1000. Never root.
         pull: whether the daemon is asked to fetch an image that it does not have.
+        stream_s: how long it may take until a stream to a program stands.
     """
 
     def __init__(
@@ -79,12 +80,14 @@ class Docker:
         image: str = IMAGE,
         user: str = "",
         pull: bool = True,
+        stream_s: float = STREAM_S,
         clock: Clock | None = None,
     ) -> None:
         self._host = host
         self._image = image
         self._user = user
         self._pull = pull
+        self._stream_s = stream_s
         self._clock = clock or SystemClock()
 
     @property
@@ -114,8 +117,11 @@ class Docker:
     def _address(self) -> Address:
         return address_of(os.environ, self._host)
 
+    def _engine(self) -> AbstractAsyncContextManager[Engine]:
+        return engine_at(self._address(), self._stream_s)
+
     async def check(self) -> Sequence[str]:
-        async with engine_at(self._address()) as engine:
+        async with self._engine() as engine:
             found = await engine.ask("GET", f"/images/{self._image}/json")
             if found.status == HTTPStatus.OK or self._pull:
                 return []
@@ -145,7 +151,7 @@ class Docker:
 
     async def _hold_standing(self, holding: AsyncExitStack, spec: Spec, fence: int) -> HeldBox | None:
         """Hold the container that runs; None: there is none as it is to be."""
-        async with engine_at(self._address()) as engine:
+        async with self._engine() as engine:
             standing = await _standing(engine, container_name(spec.name), self._clock)
         if standing is None:
             return None
@@ -162,7 +168,7 @@ class Docker:
 
     async def _hold_new(self, holding: AsyncExitStack, spec: Spec, fence: int) -> HeldBox | None:
         """Hold a new container; None: the name is taken."""
-        async with engine_at(self._address()) as engine:
+        async with self._engine() as engine:
             begun = await self._create(engine, spec)
         if begun is None:
             return None
@@ -184,13 +190,13 @@ class Docker:
     async def _ended(self, ident: str) -> None:
         """Wait until a container that ends by itself is gone. Not forced: it may be somebody else's by now."""
         with anyio.move_on_after(_ENDING_S, shield=True):
-            async with engine_at(self._address()) as engine:
+            async with self._engine() as engine:
                 while await _standing(engine, ident, self._clock):  # noqa: ASYNC110 - the daemon tells nobody
                     await anyio.sleep(_LOOK_S)
 
     async def dial(self, ref: Ref) -> ByteStream:
         ident = str(ref["container"])
-        async with engine_at(self._address()) as engine:
+        async with self._engine() as engine:
             asked = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": True, "Tty": False}
             made = await engine.ask(
                 "POST", f"/containers/{ident}/exec", body={**asked, "Cmd": dial_argv(STATE)}
@@ -203,7 +209,7 @@ class Docker:
         raise _not_there(ident, begun)
 
     async def list(self, labels: Mapping[str, str]) -> Sequence[Found]:
-        async with engine_at(self._address()) as engine:
+        async with self._engine() as engine:
             found = await engine.ask(
                 "GET", "/containers/json", params={"all": "1", "filters": json.dumps(filters(labels))}
             )
@@ -224,7 +230,7 @@ class Docker:
         )
 
     async def destroy(self, ref: Ref) -> None:
-        async with engine_at(self._address()) as engine:
+        async with self._engine() as engine:
             await _remove(engine, str(ref["container"]))
 
     async def _create(self, engine: Engine, spec: Spec) -> tuple[_Standing, Hijacked | None] | None:
