@@ -95,6 +95,47 @@ def _comes_back(stage: Stage) -> None:
 
 
 @pytest.mark.full
+async def test_a_fork_of_what_was_wrapped_is_brought_back_with_its_past_and_both_go_on_by_themselves(
+    tmp_path: Path,
+) -> None:
+    script = {
+        "one": says("The first is done."),
+        "two": says("The fork's second is done."),
+        "three": says("The source's second is done."),
+    }
+    async with staged(tmp_path, script) as stage:
+        await to_thread.run_sync(_says_once, stage)
+        source = await Session.find(stage.world, "s")
+        fork = await source.fork(id="f")
+        await to_thread.run_sync(_goes_on_as, stage, "f", "two", "The fork's second is done.", "The source's")
+        await to_thread.run_sync(_goes_on_as, stage, "s", "three", "The source's second is done.", "The fork's")
+        assert str(await fork.result(2)) == "The fork's second is done."
+        assert str(await source.result(2)) == "The source's second is done."
+        assert [stage.steps(name) for name in script] == [[0], [0], [0]], "nothing was asked twice"
+        assert not await left_behind(stage.data, stage.shop)
+
+
+def _says_once(stage: Stage) -> None:
+    with wrapped(stage, "--session", "s", *CLAUDE) as tmux:
+        tmux.wait_for("❯")
+        tmux.enter(prompt("one"), lambda: len(stage.requests("one")) > 0)
+        tmux.wait_for("The first is done.")
+        tmux.enter("/exit", lambda: "ended with" in tmux.screen)
+
+
+def _goes_on_as(stage: Stage, session: str, name: str, said: str, never: str) -> None:
+    with wrapped(stage, "--resume", session) as tmux:
+        tmux.wait_for("● The first is done.")
+        assert "❯ " + prompt("one") in tmux.screen
+        tmux.enter(prompt(name), lambda: len(stage.requests(name)) > 0)
+        tmux.wait_for(said)
+        assert never not in tmux.screen
+        tmux.enter("/exit", lambda: "ended with" in tmux.screen)
+        tmux.wait_for(f"outlast wrap --resume {session}")
+        tmux.wait_for("ended with 0")
+
+
+@pytest.mark.full
 async def test_a_kill_while_the_answer_streams_asks_once_more_and_the_next_prompt_is_typed_as_always(
     tmp_path: Path,
 ) -> None:
