@@ -108,7 +108,9 @@ async def test_a_fork_of_what_was_wrapped_is_brought_back_with_its_past_and_both
         source = await Session.find(stage.world, "s")
         fork = await source.fork(id="f")
         await to_thread.run_sync(_goes_on_as, stage, "f", "two", "The fork's second is done.", "The source's")
-        await to_thread.run_sync(_goes_on_as, stage, "s", "three", "The source's second is done.", "The fork's")
+        await to_thread.run_sync(
+            _goes_on_as, stage, "s", "three", "The source's second is done.", "The fork's"
+        )
         assert str(await fork.result(2)) == "The fork's second is done."
         assert str(await source.result(2)) == "The source's second is done."
         assert [stage.steps(name) for name in script] == [[0], [0], [0]], "nothing was asked twice"

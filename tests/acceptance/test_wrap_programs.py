@@ -141,6 +141,47 @@ def _comes_back(program: Screen, stage: Stage) -> None:
 
 
 @each
+async def test_a_fork_of_what_was_wrapped_is_brought_back_with_its_past_and_both_go_on_by_themselves(
+    program: Screen, tmp_path: Path
+) -> None:
+    script = {
+        "one": says("The first is done."),
+        "two": says("The fork's second is done."),
+        "three": says("The source's second is done."),
+    }
+    async with staged(program.subject, tmp_path, script) as stage:
+        await to_thread.run_sync(_says_once, program, stage)
+        source = await Session.find(stage.world, "s")
+        fork = await source.fork(id="f")
+        await to_thread.run_sync(_goes_on_as, program, stage, "f", "two", "The fork's second is done.")
+        await to_thread.run_sync(_goes_on_as, program, stage, "s", "three", "The source's second is done.")
+        assert str(await fork.result(2)) == "The fork's second is done."
+        assert str(await source.result(2)) == "The source's second is done."
+        assert [stage.steps(name) for name in script] == [[0], [0], [0]], "nothing was asked twice"
+        assert not await left_behind(stage.data, stage.shop)
+
+
+def _says_once(program: Screen, stage: Stage) -> None:
+    with program.wrapped(stage, "--session", "s", *program.command) as tmux:
+        tmux.enter(prompt("one"), lambda: len(stage.requests("one")) > 0)
+        tmux.wait_for("The first is done.")
+        program.left(tmux)
+
+
+def _goes_on_as(program: Screen, stage: Stage, session: str, name: str, said: str) -> None:
+    with program.wrapped(stage, "--resume", session) as tmux:
+        for shown in (prompt("one"), "The first is done."):
+            tmux.wait_for(shown)
+        tmux.enter(prompt(name), lambda: len(stage.requests(name)) > 0)
+        tmux.wait_for(said)
+        other = {"two": "The source's second", "three": "The fork's second"}[name]
+        assert other not in tmux.screen
+        tmux.enter(program.leave, lambda: ENDED in tmux.screen)
+        assert f"outlast wrap --resume {session}" in tmux.screen
+        assert f"{ENDED} 0" in tmux.screen
+
+
+@each
 async def test_what_is_typed_while_a_turn_runs_outlives_kill_9_while_the_answer_streams(
     program: Screen, tmp_path: Path
 ) -> None:

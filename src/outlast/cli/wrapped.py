@@ -23,7 +23,7 @@ from outlast.clock import Clock
 from outlast.codec import encode_input, read_files
 from outlast.engine.children import input_of
 from outlast.engine.pidns import can_use_pid_namespace, pid_namespace_argv
-from outlast.engine.places import fresh_home, places_of
+from outlast.engine.places import fresh_home, make_places, places_of
 from outlast.errors import BadInput, NotFound, SessionExists, SessionUnknown
 from outlast.gateway import HttpGateway, open_gateway
 from outlast.gateway.app import HOOKS, TOOLS
@@ -154,6 +154,7 @@ class _Wrapping:
         settings: dict[str, Any] = {} if state.opened is None else dict(state.opened.settings)
         door = Door(base, new_token(), base + HOOKS, base + TOOLS)
         places = places_of(self._setup.settings.data, state)
+        make_places(places, workspace=False)  # of a fork its home is not there yet
         return Seat(
             tenant=tenant,
             session=self._session.id if state.opened is None else state.opened.session,

@@ -2,11 +2,10 @@
 
 import re
 import sys
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,11 +15,12 @@ from anyio import to_thread
 from outlast.adapter import MAIN, Attempt, ToolResult
 from outlast.adapters.claude_code.dialogue import COMPACTION, SENTINEL
 from outlast.adapters.claude_code.launch import prompt_uuid
+from outlast.adapters.claude_code.laying import BASE64, renamed, write
 from outlast.adapters.claude_code.places import transcript_path
 from outlast.adapters.claude_code.policies import policy_of
 from outlast.adapters.claude_code.repair import Answer, Pen, Repair, Result, Steer, closed, repair
 from outlast.adapters.claude_code.results import in_messages, of_ours, of_response
-from outlast.adapters.claude_code.transcript import ToolUse, dangling, holds, materialised, parse
+from outlast.adapters.claude_code.transcript import ToolUse, dangling, holds, parse
 from outlast.adapters.program import LOST as TOLD_OF_LOST
 from outlast.adapters.program import answered
 from outlast.adapters.shapes import as_object, as_objects
@@ -35,9 +35,6 @@ KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of one result that Claude Code has put into a file of its own."""
 _REMINDER: Final = "<system-reminder>"
 _KEPT: Final = re.compile(r"/tool-results/([A-Za-z0-9_-][A-Za-z0-9._-]*)")
-
-_BASE64: Final = "#base64"
-"""Ends the name, in the mirror, of a file that is no text; no name of Claude Code's own holds a `#`."""
 
 LOST: Final = Result(TOLD_OF_LOST, is_error=True)
 AGAIN: Final = Result(NOT_COMPLETED, is_error=True)
@@ -79,19 +76,13 @@ class SessionFiles:
             over = None
             await self._between_turns(files, attempt.state.cut)
         # Of a turn that is over too: at a terminal the next prompt is typed behind what stands there.
-        self._write(files)
+        write(self._attempt.places.home, self._path, files)
         return Ready(resume=bool(lines), say_prompt=not begun, over=over)
 
     async def _mirrored(self) -> dict[str, Sequence[str]]:
         """The mirrored files, where Claude Code looks for them: a fork may work elsewhere than its past did."""
         files = {name: lines for name, lines in (await self._attempt.mirrored()).items() if lines}
-        place = f".claude/projects/*/{self._uuid}.jsonl"
-        old = next((name for name in files if fnmatchcase(name, place)), self._path)
-        if self._path in files or old == self._path:
-            return files
-        stem, there = old.removesuffix(".jsonl"), self._path.removesuffix(".jsonl")
-        for name in [name for name in files if name.startswith(stem)]:
-            moved = there + name.removeprefix(stem)
+        for name, moved in renamed(files, self._path, self._uuid).items():
             files[moved] = files.pop(name)
             await self._attempt.mirror(moved, 0, files[moved])
             await self._attempt.mirror(name, 0, [])
@@ -271,18 +262,6 @@ class SessionFiles:
             await self._attempt.mirror(self._path, done.keep, done.lines)
         self._counts[self._path] = len(files[self._path])
 
-    def _write(self, files: Mapping[str, Sequence[str]]) -> None:
-        """Put the files on disk, and nothing else of an earlier attempt."""
-        home = Beneath(self._attempt.places.home)
-        home.remove(self._path)
-        home.remove(self._path.removesuffix(".jsonl"))  # its sub-agents and large results
-        for path, lines in files.items():
-            if path.endswith(_BASE64):
-                home.write(path.removesuffix(_BASE64), b64decode("".join(lines)))
-                continue
-            whole = [f"{line}\n" for line in materialised(lines)] if path.endswith(".jsonl") else lines
-            home.write(path, "".join(whole).encode())
-
     async def mirror(self, path: str, lines: Sequence[str], *, durable: bool = False) -> None:
         """Record what the harness has appended to one of its files."""
         for kept in {found for line in lines for found in _KEPT.findall(line)}:
@@ -294,7 +273,7 @@ class SessionFiles:
     async def _mirror_kept(self, name: str) -> None:
         """Record a file that holds a result too large for a request: the model may look at it later."""
         path = f"{self._path.removesuffix('.jsonl')}/tool-results/{name}"
-        if path in self._counts or path + _BASE64 in self._counts:
+        if path in self._counts or path + BASE64 in self._counts:
             return
         try:
             home = Beneath(self._attempt.places.home)
@@ -330,4 +309,4 @@ def as_text(path: str, data: bytes) -> tuple[str, str]:
     try:
         return path, data.decode()
     except UnicodeDecodeError:
-        return path + _BASE64, b64encode(data).decode()
+        return path + BASE64, b64encode(data).decode()

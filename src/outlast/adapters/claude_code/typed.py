@@ -18,6 +18,7 @@ from outlast.adapters.at_terminal import NOT_OPENED, AtTerminal
 from outlast.adapters.claude_code import launch, terminal
 from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
 from outlast.adapters.claude_code.files import SessionFiles
+from outlast.adapters.claude_code.laying import bring
 from outlast.adapters.claude_code.places import transcript_path
 from outlast.adapters.claude_code.transcript import holds, message_ids, parse
 from outlast.adapters.claude_code.user import link_user_files
@@ -125,7 +126,9 @@ class TypedClaudeCode(AtTerminal):
             direct=past_proxies(seat.environ),
         )
         async with hearing(self._hear, seat.door.token, refusal=REFUSED) as hooks:
-            there = (seat.places.home / transcript_path(cwd, self._session)).exists()
+            there = bring(
+                seat.places.home, transcript_path(cwd, self._session), self._session, await seat.mirrored()
+            )
             flags = [str(flag) for flag in seat.settings.get("terminal") or ()]
             env = launch.environment(started, seat.environ, go_on=False)
             yield Program(terminal.argv(started, hooks, flags, resume=there), env)
