@@ -21,6 +21,10 @@ from outlast.workspaces.boxed.ports import expose
 LINE_LIMIT: Final = 64 * 1024 * 1024
 _TAIL: Final = 8192
 _LISTENS: Final = re.compile(rb"^[^{]*\blistening on http://(?:127\.0\.0\.1|localhost):(\d{1,5})/?\s*$")
+_SAID: Final = 500
+"""Bytes of a line that says where a program listens, at most."""
+_EXPOSED: Final = 4
+"""Ports that one program has carried here."""
 _ENDING_S: Final = 20.0
 KEPT: Final = frozenset({"LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR"})
 """Variables of the worker that go in as they are. Others go in where they say something else than there."""
@@ -98,6 +102,7 @@ class BoxProcess:
         self._name = name
         self._tail: deque[bytes] = deque()
         self._drained = anyio.Event()
+        self._reachable: dict[int, int] = {}
 
     async def write(self, data: bytes) -> None:
         try:
@@ -132,11 +137,17 @@ class BoxProcess:
 
     async def _reached(self, line: bytes) -> bytes:
         """The line; where it says at which port of its loopback the program listens, with the one that leads there."""
-        said = _LISTENS.search(line)
+        said = _LISTENS.search(line) if len(line) <= _SAID else None
         if said is None:
             return line
-        port = await self._expose(int(said[1]))
-        return line[: said.start(1)] + str(port).encode() + line[said.end(1) :]
+        inner = int(said[1])
+        if inner not in self._reachable:
+            if (
+                len(self._reachable) == _EXPOSED
+            ):  # each costs the worker a descriptor, and who says so is of the box
+                return line
+            self._reachable[inner] = await self._expose(inner)
+        return line[: said.start(1)] + str(self._reachable[inner]).encode() + line[said.end(1) :]
 
     async def wait(self) -> int:
         try:
