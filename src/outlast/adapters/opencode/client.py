@@ -16,7 +16,9 @@ ANSWER_S: Final = 60.0
 """For what OpenCode answers at once; the first question also waits until it has loaded everything."""
 SHOWN_MS: Final = 15_000
 _GONE: Final = 404
-_DATA: Final = "data:"
+_DATA: Final = b"data:"
+ANSWER_BYTES: Final = 256 * 1024 * 1024
+"""Of an answer, or of a line of its events: a session of months has less."""
 _REPLAY: Final = 200
 """Events in one request."""
 
@@ -101,7 +103,7 @@ class Client:
             async with self._http.stream("GET", "/event", timeout=httpx.Timeout(ANSWER_S)) as response:
                 if not response.is_success:
                     raise HarnessError(harness="OpenCode", reason=f"/event answered {response.status_code}")
-                async for line in response.aiter_lines():
+                async for line in _lines(response):
                     if line.startswith(_DATA):
                         yield as_object(msgspec.json.decode(line.removeprefix(_DATA)))
         except httpx.HTTPError as broken:
@@ -119,16 +121,45 @@ class Client:
         may_be_gone: bool = False,
     ) -> Any:
         try:
-            response = await self._http.request(method, path, json=body, timeout=timeout_s)
+            async with self._http.stream(method, path, json=body, timeout=timeout_s) as response:
+                content = await _content(response)
         except httpx.HTTPError as broken:
             reason = f"{method} {path} came to nothing ({type(broken).__name__})"
             raise HarnessError(harness="OpenCode", reason=reason) from None
         if may_be_gone and response.status_code == _GONE:
             return None
         if not response.is_success:
-            reason = f"{method} {path} answered {response.status_code}: {response.text[:300]}"
+            said = content[:300].decode(errors="replace")
+            reason = f"{method} {path} answered {response.status_code}: {said}"
             raise HarnessError(harness="OpenCode", reason=reason)
-        return msgspec.json.decode(response.content) if response.content else None
+        return msgspec.json.decode(content) if content else None
+
+
+async def _content(response: httpx.Response) -> bytes:
+    """An answer, so far as it is one: what runs in a sandbox may answer without end."""
+    content = bytearray()
+    async for piece in response.aiter_bytes():
+        content += piece
+        if len(content) > ANSWER_BYTES:
+            raise _too_long()
+    return bytes(content)
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    held = bytearray()
+    async for piece in response.aiter_bytes():
+        start = len(held)
+        held += piece
+        if (end := held.rfind(b"\n", start)) >= 0:
+            for line in bytes(held[:end]).split(b"\n"):
+                yield line.rstrip(b"\r")
+            del held[: end + 1]
+        if len(held) > ANSWER_BYTES:
+            raise _too_long()
+
+
+def _too_long() -> HarnessError:
+    return HarnessError(harness="OpenCode", reason=f"an answer of it has more than {ANSWER_BYTES:,} bytes")
 
 
 def client_of(base_url: str, password: str) -> httpx.AsyncClient:

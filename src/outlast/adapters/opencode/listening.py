@@ -1,16 +1,15 @@
 """Where a process of OpenCode listens, which it says when it does."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from typing import Final
 
 from outlast.adapter import Process
 from outlast.errors import HarnessError
+from outlast.processes import said_port
 
 START_S: Final = 60.0
 """How long OpenCode may take until it listens, until it has loaded everything, and from the prompt to its request."""
-_LISTENING: Final = re.compile(rb"listening on (http://\S+)")
 
 
 async def base_url_of(process: Process, lines: AsyncIterator[bytes]) -> str:
@@ -25,9 +24,9 @@ async def base_url_of(process: Process, lines: AsyncIterator[bytes]) -> str:
     try:
         async with asyncio.timeout(START_S):
             async for line in lines:
-                found = _LISTENING.search(line)
+                found = said_port(line)
                 if found is not None:
-                    return found[1].decode()
+                    return f"http://127.0.0.1:{int(found[1])}"
     except TimeoutError:
         raise failed(process, f"it does not listen after {START_S:g} s") from None
     raise failed(process, "it ended before it listened")

@@ -1,7 +1,6 @@
 """Harness programs in a box (`outlast.adapter.Processes`): jobs that are tied to the attempt, with their streams."""
 
 import os
-import re
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -14,15 +13,13 @@ import anyio
 from outlast.errors import BoxError, HarnessError
 from outlast.groups import task_group
 from outlast.ids import new_id
+from outlast.processes import said_port
 from outlast.sandbox import Box, Job, JobAsk
 from outlast.workspaces.boxed.distance import Given
 from outlast.workspaces.boxed.ports import expose
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 _TAIL: Final = 8192
-_LISTENS: Final = re.compile(rb"^[^{]*\blistening on http://(?:127\.0\.0\.1|localhost):(\d{1,5})/?\s*$")
-_SAID: Final = 500
-"""Bytes of a line that says where a program listens, at most."""
 _EXPOSED: Final = 4
 """Ports that one program has carried here."""
 _ENDING_S: Final = 20.0
@@ -137,17 +134,15 @@ class BoxProcess:
 
     async def _reached(self, line: bytes) -> bytes:
         """The line; where it says at which port of its loopback the program listens, with the one that leads there."""
-        said = _LISTENS.search(line) if len(line) <= _SAID else None
+        said = said_port(line)
         if said is None:
             return line
         inner = int(said[1])
-        if inner not in self._reachable:
-            if (
-                len(self._reachable) == _EXPOSED
-            ):  # each costs the worker a descriptor, and who says so is of the box
-                return line
+        # Each costs the worker a descriptor, and who says so is of the box: from some number on they lead nowhere.
+        if inner not in self._reachable and len(self._reachable) < _EXPOSED:
             self._reachable[inner] = await self._expose(inner)
-        return line[: said.start(1)] + str(self._reachable[inner]).encode() + line[said.end(1) :]
+        port = self._reachable.get(inner, 0)
+        return line[: said.start(1)] + str(port).encode() + line[said.end(1) :]
 
     async def wait(self) -> int:
         try:
