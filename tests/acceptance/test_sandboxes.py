@@ -10,9 +10,10 @@ from outlast.records import CallOutcome, FilesKept
 from outlast.sites import WorldPacks
 from outlast.testing.adapter_contract import Stage, Subject, staged
 from outlast.testing.adapter_contract.stage import prompt, says, seen
-from outlast.testing.models import Step
+from outlast.testing.models import Step, ToolUse
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.sandbox import sandbox
+from outlast.workspaces.sandbox.bubblewrap import Bubblewrap
 from tests.harnesses import claude_code, codex, opencode, pi
 
 SUBJECTS: Mapping[str, Subject] = {
@@ -154,3 +155,102 @@ async def test_only_the_worker_dies(name: str, tmp_path: Path) -> None:
         assert (await texts(stage))["log"] == b"begun\nended\n"
         outcomes = [one for one in await stage.of_kind(CallOutcome) if one.call == 2]
         assert [one.status for one in outcomes] == ["ok"]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.full
+@pytest.mark.harness(harness="pi")
+async def test_the_sandbox_dies_too(tmp_path: Path) -> None:
+    """What went on in it is gone with it: the turn goes on from the files that the log has, and the model is told."""
+    subject = SUBJECTS["pi"]
+    command = subject.shell(LONG.format(seconds=30))
+    assert command is not None
+    script = {"go": [Step(text="I try.", tools=(command,)), *says("Cut.")]}
+    async with staged(subject, tmp_path, script) as stage:
+        stage.workspace = sandbox(idle_s=60)
+        turn = await stage.send(prompt("go"))
+        victim = await stage.victim(session="s")
+        await grown(tmp_path, "begun")
+        victim.kill()
+        await victim.death()
+        boxes = Bubblewrap(stage.data)
+        (found,) = await boxes.list({})
+        await boxes.destroy(found.ref)
+        assert str(await stage.finish(turn)) == "Cut."
+        assert "This call was cut off, and nothing of it is left" in stage.last_body().decode()
+        assert "log" not in await texts(stage)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.full
+@pytest.mark.harness(harness="pi", turns=2)
+async def test_what_is_cancelled_ends(tmp_path: Path) -> None:
+    """A command whose turn is cancelled, or whose time is over, does not go on."""
+    subject = SUBJECTS["pi"]
+    command, look = subject.shell(LONG.format(seconds=3)), subject.shell("sleep 4; echo so: $(cat log)")
+    assert command is not None
+    assert look is not None
+    late = ToolUse(
+        name="bash", input={"command": "echo late >> log; sleep 2; echo later >> log", "timeout": 1}
+    )
+    script = {
+        "go": [Step(text="I try.", tools=(command,)), *says("Not said.")],
+        "next": [Step(text="I try.", tools=(late,)), Step(text="I look.", tools=(look,)), *says("Seen.")],
+    }
+    async with staged(subject, tmp_path, script) as stage:
+        stage.workspace = sandbox(idle_s=60)
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            await grown(tmp_path, "begun")
+            await (await stage.session()).cancel()
+            assert (await turn.result()).status == "cancelled"
+        assert str(await stage.finish(await stage.send(prompt("next")))) == "Seen."
+        told = stage.last_body().decode()
+        assert "Command timed out after 1 seconds" in told
+        assert "so: begun late" in told
+        assert "so: begun late later" not in told
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.full
+@pytest.mark.harness(harness="pi")
+async def test_a_worker_hands_over_what_runs(tmp_path: Path) -> None:
+    subject = SUBJECTS["pi"]
+    command = subject.shell(LONG.format(seconds=8))
+    assert command is not None
+    script = {"go": [Step(text="I try.", tools=(command,)), *says("It has run.")]}
+    async with staged(subject, tmp_path, script) as stage:
+        stage.workspace = sandbox(idle_s=60)
+        turn = await stage.send(prompt("go"))
+        async with stage.worker():
+            log = await grown(tmp_path, "begun")
+        assert str(await stage.finish(turn)) == "It has run."
+        assert log.read_text() == "begun\nended\n"
+        told_of("pi", stage.last_body().decode())
+
+
+KINDS = (
+    "echo 'single' \"double\" $HOME",
+    "cat <<'EOF'\nhere 'doc' \"x\" \\n !\nEOF",
+    "ls / | head -1 | cat",
+    'echo a && (cd /tmp; pwd) ; echo \\"q\\" `date +%Y`',
+    "for i in 1 2; do\n  echo $i\ndone",
+    "cd /workspace && echo cwd",
+    "echo 'it'\\''s' !bang $((1+2)) ${HOME} # comment",
+    "echo ü €",
+    "printf 'a\\0b' | od -c | head -2",
+)
+PARENT = "tr '\\0' ' ' < /proc/$PPID/cmdline"
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", [full(name) for name in SUBJECTS])
+async def test_every_command_is_one_of_the_sandbox(name: str, tmp_path: Path) -> None:
+    """However a harness quotes it, it is known for the call's: its parent is the sandbox's supervisor."""
+    subject = SUBJECTS[name]
+    commands = [subject.shell(f"{line}\n{PARENT}") for line in KINDS]
+    steps = [Step(text="I try.", tools=(one,)) for one in commands if one is not None]
+    async with staged(subject, tmp_path, {"go": [*steps, *says("Tried.")]}) as stage:
+        stage.workspace = sandbox(idle_s=60)
+        assert str(await stage.finish(await stage.send(prompt("go")))) == "Tried."
+        assert stage.last_body().decode().count("/run/outlast/inside/__main__.py serve") == len(KINDS)

@@ -21,8 +21,10 @@ def bounded(text: str, limit: int = TEXT_LIMIT) -> str:
 
 def output_of(ran: Ran) -> str:
     """Both streams, one after the other, at a length that a model can read."""
-    parts = [part.rstrip("\n") for part in (ran.stdout, ran.stderr) if part.strip()]
-    return bounded("\n".join(parts))
+    parts = [part for part in (ran.stdout, ran.stderr) if part]
+    return bounded(
+        "".join(part if part is parts[-1] or part.endswith("\n") else f"{part}\n" for part in parts)
+    )
 
 
 def seconds_of(arguments: Mapping[str, Any], name: str, parts: int = 1) -> float:

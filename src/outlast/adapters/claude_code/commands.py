@@ -37,7 +37,7 @@ def _bare(text: str) -> str:
 
 def told(ran: Ran, timeout_s: float) -> ToolResult:
     """The end of a command as the hook after the tool says it."""
-    output = output_of(ran)
+    output = output_of(ran).rstrip("\n")
     if ran.timed_out:
         return ToolResult(
             "error", f"Exit code {_ENDED}\nCommand timed out after {timeout_s:g}s\n{output}".rstrip()
