@@ -151,3 +151,21 @@ async def test_a_cache_that_cannot_be_written_costs_nobody_a_checkpoint(
     desk.renew()
     assert (await desk.keep()).changed == []
     assert why != "no room" or list(desk.cache.parent.iterdir()) == []
+
+
+async def test_a_large_tree_is_read_while_others_have_their_turns(desk: Desk) -> None:
+    changes = [Edit(f"d/{number}", Entry("", "file"), b"") for number in range(20_000)]
+    root = desk.packs.land(desk.drive, await desk.drive.edit(EMPTY_ROOT, changes))
+    turns, drive = 0, Drive(desk.packs, "default")
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        await drive.load(root)
+        tasks.cancel_scope.cancel()
+    assert turns > 2

@@ -175,11 +175,11 @@ class WorkFiles:
         left = len(capture.packs)
         for name, pack in capture.packs.items():
             left -= 1
-            size += len(pack)
-            into = ahead if left and size < AHEAD else packer if not left else ahead
+            into = ahead if left else packer
             if into.blob(pack) != name:
                 raise WorkspaceError(detail=f"The workspace calls a pack {name}, which is not its hash.")
-            if into is ahead and size >= AHEAD:
+            size += len(pack) if name in ahead.blobs else 0  # what the log holds already goes nowhere
+            if size >= AHEAD:
                 await self._writer.write(packer=ahead)
                 ahead, size = self._writer.packer(), 0
         packer.blobs.update(ahead.blobs)

@@ -4,6 +4,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from anyio import lowlevel
+
 from outlast.drive import Packs
 from outlast.errors import PacksGone
 from outlast.ids import ContentHash, content_hash
@@ -29,6 +31,8 @@ _PACKS_KEPT: Final = 32 << 20
 """Bytes of packs that are kept for the next to read."""
 _ITEMS_KEPT: Final = 50_000
 """Lines of nodes that are kept: some 20 MB."""
+_ITEMS_AT_ONCE: Final = 5_000
+"""Lines that are decoded before others have their turn: some 20 ms."""
 NodeKey: TypeAlias = tuple[bytes, str, int]
 """Equal nodes of two trees may name their parts in different packs: digest, pack, offset."""
 BATCH: Final = 6
@@ -48,6 +52,7 @@ class Reader:
         self._kept_bytes = 0
         self._nodes: OrderedDict[NodeKey, Node] = OrderedDict()
         self._items_kept = 0
+        self._decoded = 0
 
     async def fetch(self, names: Iterable[str]) -> Mapping[str, bytes]:
         """These packs, in as few requests as may be. For a few: all are in memory then.
@@ -112,6 +117,12 @@ class Reader:
             if node_digest(found.level, found.items) != above.digest:
                 raise broken(f"{shown(above.name)}: a node is not what its digest says")
             self.keep_node(key, found)
+            self._decoded += len(found.items)
+            if self._decoded > _ITEMS_AT_ONCE:
+                self._decoded = 0
+                await (
+                    lowlevel.checkpoint()
+                )  # what is at hand is read without waiting, a million lines of it too
         if found.size != above.size or found.entries + (above.kind == DIR) != above.entries:
             raise broken(f"{shown(above.name)}: a node does not hold what is said of it")
         return found
