@@ -84,7 +84,7 @@ class Inquiry(Protocol):
 
     @property
     def files_only(self) -> bool:
-        """The call reaches nothing but files of the workspace: where these are brought back, nothing is left of it."""
+        """Where there is a witness the call reaches nothing but files of the workspace, and is undone with these."""
         ...
 
     async def note(self, scene: Scene) -> Witness | None:

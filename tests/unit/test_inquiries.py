@@ -235,26 +235,29 @@ async def test_a_death_at_every_point_of_life_and_recovery_runs_it_once() -> Non
 
 
 @pytest.mark.parametrize(
-    ("undoes", "files_only", "status", "text"),
+    ("undoes", "policy", "files_only", "status", "text"),
     [
-        ("all", True, "interrupted", UNDONE),
-        ("all", False, "interrupted", UNDONE),
-        ("files", True, "interrupted", UNDONE),
-        ("files", False, "in_doubt", f"{IN_DOUBT} {FILES_BACK}"),
-        ("", True, "in_doubt", IN_DOUBT),
+        ("all", "verify", True, "interrupted", UNDONE),
+        ("all", "never", False, "interrupted", UNDONE),
+        ("files", "verify", True, "interrupted", UNDONE),
+        # Of which no witness was taken: nobody has looked whether it stays within the workspace.
+        ("files", "never", True, "in_doubt", f"{IN_DOUBT} {FILES_BACK}"),
+        ("files", "never", False, "in_doubt", f"{IN_DOUBT} {FILES_BACK}"),
+        ("", "never", True, "in_doubt", IN_DOUBT),
     ],
 )
 async def test_that_nothing_is_left_is_said_only_of_what_could_reach_nothing_but_what_was_undone(
     undoes: Undone,
+    policy: Policy,
     files_only: bool,  # noqa: FBT001 - a parameter of the test
     status: str,
     text: str,
 ) -> None:
-    bench = Bench(policy="never", undoes=undoes, files_only=files_only)
+    bench = Bench(policy=policy, undoes=undoes, files_only=files_only)
     async with open_memory() as world:
         session = await Session.open(world, "s-1", agent=bench.agent, workspace=Scrap())
         await session.send("go", id="in-1")
-        await bench.life(world, "w-1", Spot(Point.AFTER_EFFECT, "never"))
+        await bench.life(world, "w-1", Spot(Point.AFTER_EFFECT, policy))
         await bench.life(world, "w-2")
         ended = await outcome(world)
     assert (ended.status, ended.result.value()) == (status, text)

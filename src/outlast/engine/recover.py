@@ -40,8 +40,8 @@ Question: TypeAlias = Callable[[Hands], Awaitable[Answer]]
 """Asks whether a call took effect, with what a try of it holds."""
 
 UNDONE: Final = (
-    "This call was cut off, and nothing of it is left: the sandbox was made anew, with the files as they were before "
-    "the call. Call it again if it is still wanted."
+    "This call was cut off, and nothing of it is left in the workspace: the sandbox was made anew, with the files as "
+    "they were before the call. Call it again if it is still wanted."
 )
 FILES_BACK: Final = (
     "The files of the workspace are as they were before the call: the sandbox was made anew. What the call sent to "
@@ -81,7 +81,7 @@ async def _say_undone(attempt: EngineAttempt, context: Context) -> None:
         cut_off = _is_tool_of_it(state) and state.begun
         if not cut_off or intent.policy == "safe" or state.decided is not None:
             continue
-        if undone == "all" or (undone == "files" and _is_in_files(intent, context)):
+        if undone == "all" or (undone == "files" and _is_in_files(state, context)):
             await attempt.calls.settle(state, ToolResult("interrupted", UNDONE))
 
 
@@ -148,10 +148,10 @@ async def _question(state: CallState, context: Context) -> Question | None:
     return lambda _: asked(inquiry, scene, cast("Witness", witness))
 
 
-def _is_in_files(intent: CallIntent, context: Context) -> bool:
-    """Whether a call of the harness's can have reached nothing but files of the workspace."""
-    inquiry = context.means(intent).inquiry
-    return inquiry is not None and inquiry.files_only
+def _is_in_files(state: CallState, context: Context) -> bool:
+    """Whether a call of the harness's can have reached nothing but files of the workspace: a witness is of those."""
+    inquiry = context.means(state.intent).inquiry
+    return inquiry is not None and inquiry.files_only and state.witness != EMPTY
 
 
 def _declare(context: Context) -> Declare:

@@ -96,7 +96,7 @@ def _read(root: Path, path: str) -> bytes | None:
             if not stat.S_ISREG(about.st_mode) or about.st_size > READ_LIMIT:
                 raise WorkspaceError(detail=f"{path} is not a file of at most {READ_LIMIT} bytes.")
             data = file.read(READ_LIMIT + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise WorkspaceError(detail=f"{path}: {error.strerror}.") from error
