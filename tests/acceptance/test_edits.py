@@ -324,3 +324,36 @@ async def test_anew(tmp_path: Path) -> None:
         told = stage.last_body().decode()
         assert IN_DOUBT in told
         assert FILES_BACK in told, "what it sent to the host may stand"
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.full
+@pytest.mark.parametrize("name", [harness(name) for name, (_, edits) in SUBJECTS.items() if edits])
+async def test_an_edit_that_was_cut_off_before_it_was_made_is_made_by_the_program(
+    name: str, tmp_path: Path
+) -> None:
+    """Some edit only what they have read, and must remember that they have."""
+    subject, edits = SUBJECTS[name]
+    (one,) = [one for one in edits if one.path == "once.txt"]
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / "once.txt").write_text(OLD)
+    look = ToolUse(name="Read", input={"file_path": str(shop / "once.txt")})
+    steps = [
+        *([Step(text="I look.", tools=(look,))] if name == "claude-code" else []),
+        Step(text="I edit.", tools=(_placed(one.use, shop),)),
+        *says("Done."),
+    ]
+    async with staged(subject, tmp_path, {"go": steps}) as stage:
+        turn = await stage.send(prompt("go"))
+        await stage.killed_at(Spot(Point.AFTER_START, "verify"))
+        assert (shop / "once.txt").read_text() == OLD
+        assert str(await stage.finish(turn)) == "Done."
+        (verdict,) = await stage.of_kind(Verdict)
+        assert verdict.verdict == "not_done"
+        witness = (await stage.of_kind(CallStarted))[-1].witness.value()
+        assert (shop / "once.txt").read_text() != OLD, "it was not made"
+        assert content_hash((shop / "once.txt").read_bytes()).hex() == witness["files"][0]["after"]
+        (outcome,) = [one for one in await stage.of_kind(CallOutcome) if one.call == verdict.call]
+        assert outcome.status == "ok"
+        await stage.kept()
