@@ -54,10 +54,11 @@ def fork(
             state = await made.state()
             shared_to = 0 if state.forked is None else state.forked.at
             where = "" if state.opened is None else state.opened.cwd
+            shares = state.opened is not None and state.opened.workspace.get("kind") == "local"
             if state.turn is not None:
                 await setup.wake(opened.tenant, made.id)
             text = f"{made.id} is a fork of {session} at commit {shared_to}"
-            if place is None and where and json is False:
+            if place is None and shares and json is False:
                 note = f"Both work in {where}. Give --cwd to let the fork work elsewhere."
                 click.echo(f"outlast: {note}", err=True)
             facts = {"session": made.id, "source": session, "at": shared_to, "cwd": where}

@@ -9,7 +9,7 @@ import click
 
 from outlast.cli.options import Setup, examples, perform, shared
 from outlast.cli.text import age, plain
-from outlast.errors import BadInput, NotFound, OutlastError
+from outlast.errors import BadInput, NotFound, OutlastError, SandboxUnsupported
 from outlast.plugins import brought
 from outlast.sandbox import Found, OpenProvider, SandboxProvider
 
@@ -106,7 +106,11 @@ def rm_(
 async def _boxes(
     setup: Setup, only: str | None, labels: Mapping[str, str]
 ) -> AsyncIterator[tuple[SandboxProvider, Found]]:
-    """What stands, provider by provider. One that cannot be asked is told of, unless it alone was to be."""
+    """What stands, provider by provider.
+
+    One that fails is told of, and raises if it alone was asked; those that do not work on this machine are only named.
+    """
+    passed: list[str] = []
     for point in _points(only):
         try:
             provider = cast("OpenProvider", point.load())(setup.settings.data)
@@ -114,10 +118,18 @@ async def _boxes(
         except OutlastError as error:
             if only is not None:
                 raise
+            if isinstance(error, SandboxUnsupported):
+                passed.append(point.name)
+                continue
             click.echo(f"outlast: the boxes of {point.name} cannot be listed: {error}", err=True)
             continue
         for box in found:
             yield provider, box
+    if passed and not setup.json:
+        names = ", ".join(passed)
+        click.echo(
+            f"outlast: not asked, since they do not work here: {names} (--provider says why)", err=True
+        )
 
 
 def _points(only: str | None) -> Sequence[EntryPoint]:
