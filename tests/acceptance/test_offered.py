@@ -1,21 +1,30 @@
 """Programs without tools of their own, on files in the log: those of the worker stand in their place."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from anyio import to_thread
 
 from outlast.engine.places import EMPTY
-from outlast.records import CallIntent, CallOutcome, FilesKept
+from outlast.gate import Point
+from outlast.records import CallIntent, CallOutcome, FilesKept, FilesLost
+from outlast.session import Session
 from outlast.sites import WorldPacks
 from outlast.testing.adapter_contract import Stage, Subject, staged
 from outlast.testing.adapter_contract.promises import moved_prefixes
 from outlast.testing.adapter_contract.stage import prompt, says, seen
+from outlast.testing.faults import Spot
 from outlast.testing.models import Step, ToolUse
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.virtual import virtual
+from tests.acceptance.test_edits import OPENCODE_PATCHING
+from tests.acceptance.wrapping import environ
 from tests.harnesses import opencode, pi
 
 TEXT = "def say():\n    return 7\n"
@@ -78,7 +87,7 @@ def harness(name: str, turns: int = 1) -> object:
 
 async def texts(stage: Stage) -> Mapping[str, bytes]:
     """The files of the session, as its log has them."""
-    state = await (await stage.session()).state()
+    state = await (await Session.find(stage.world, "s")).state()
     drive = Drive(WorldPacks(stage.world, "s"), stage.world.tenant)
     return {
         one.path: await drive.read(state.tree.root, one.path)
@@ -201,8 +210,9 @@ async def test_a_turn_killed_in_a_tool_goes_on_elsewhere_with_files_as_the_log_h
         "next": [Step(text="I look.", tools=(program.shell("cat log hello.py"),)), *says("And on.")],
     }
     async with staged(program.subject, tmp_path, script) as stage:
-        stage.workspace = virtual()
-        turn = await stage.send(prompt("go"))
+        # It names no home: each machine has its own below its data directory.
+        session = await Session.open(stage.world, "s", agent=stage.agent, workspace=virtual())
+        turn = await session.send(prompt("go"))
         victim = await stage.victim(session="s")
         await seen(turn, lambda event: event.kind == "call.started" and event.call == 4)
         victim.kill()
@@ -211,8 +221,111 @@ async def test_a_turn_killed_in_a_tool_goes_on_elsewhere_with_files_as_the_log_h
         assert str(await stage.finish(turn)) == "All is there."
         changed = TEXT.replace("7", "8")
         assert await texts(stage) == {"hello.py": changed.encode(), "log": b"once\ntwice\n"}
-        assert str(await stage.finish(await stage.send(prompt("next")))) == "And on."
+        assert str(await stage.finish(await session.send(prompt("next")))) == "And on."
         assert "once\\ntwice" in stage.last_body().decode()
         await stage.kept()
         moved = list(moved_prefixes(await stage.evidence()))
         assert not moved, "\n".join(moved)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(180)
+@pytest.mark.harness(harness="opencode")
+async def test_models_of_openai_patch_the_files_in_the_log(tmp_path: Path) -> None:
+    subject = OPENCODE_PATCHING
+    patch = "*** Begin Patch\n*** Update File: hello.py\n@@\n-    return 7\n+    return 8\n*** End Patch"
+    made = subject.write("hello.py", TEXT)
+    script = {
+        "go": [
+            Step(text="I write.", tools=(made,)),
+            Step(text="I change it.", tools=(ToolUse(name="apply_patch", input={"patchText": patch}),)),
+            Step(text="I try.", tools=(ToolUse(name="write", input={"filePath": "x", "content": "x"}),)),
+            *says("It works."),
+        ]
+    }
+    async with staged(subject, tmp_path, script) as stage:
+        stage.workspace = virtual()
+        assert str(await stage.finish(await stage.send(prompt("go")))) == "It works."
+        assert await texts(stage) == {"hello.py": TEXT.replace("7", "8").encode()}
+        offered = {tool["name"] for tool in json.loads(stage.last_body())["tools"]}
+        assert {"bash", "read", "glob", "grep", "list", "apply_patch"} <= offered
+        assert not {"edit", "write", "webfetch"} & offered
+        await stage.kept()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(180)
+@pytest.mark.harness(harness="opencode")
+async def test_a_sub_agent_works_on_the_same_files_with_the_same_tools(tmp_path: Path) -> None:
+    program = PROGRAMS["opencode"]
+    sub_agent = program.subject.sub_agent("helper")
+    assert sub_agent is not None
+    script = {
+        "go": [Step(text="I ask.", tools=(sub_agent,)), *says("It is there.")],
+        "helper": [Step(text="I write.", tools=(program.write("hello.py", TEXT),)), *says("Written.")],
+    }
+    async with staged(program.subject, tmp_path, script) as stage:
+        stage.workspace = virtual()
+        turn = await stage.send(prompt("go"))
+        await stage.killed_at(Spot(Point.AFTER_EFFECT, "safe"))
+        assert str(await stage.finish(turn)) == "It is there."
+        assert await texts(stage) == {"hello.py": TEXT.encode()}
+        (call,) = [one for one in await stage.of_kind(CallIntent) if one.name == "write"]
+        assert (call.runs_in, call.lane.startswith("sub")) == ("worker", True)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.harness(harness="pi")
+async def test_of_files_that_are_nowhere_written_down_the_model_is_told_what_is_gone(tmp_path: Path) -> None:
+    program = PROGRAMS["pi"]
+    script = {
+        "go": [
+            Step(text="I write.", tools=(program.write("hello.py", TEXT),)),
+            Step(text="I look.", tools=(program.shell("cat given"),)),
+            Step(text="I look again.", tools=(program.read("hello.py"),)),
+            *says("All is told."),
+        ]
+    }
+    async with staged(program.subject, tmp_path, script) as stage:
+        stage.workspace = virtual({"given": "from the beginning\n"}, durable=False)
+        turn = await stage.send(prompt("go"))
+        await stage.killed_at(Spot(Point.AFTER_EFFECT, "safe", 2))
+        assert str(await stage.finish(turn)) == "All is told."
+        (loss,) = await stage.of_kind(FilesLost)
+        assert "its files are as they were at first" in loss.text
+        assert "- write hello.py: hello.py" in loss.text
+        bodies = [(stage.models.find_body(one.n) or b"").decode() for one in stage.requests("go")]
+        assert [body.count("[outlast] The workspace was lost") for body in bodies] == [0, 0, 1, 1]
+        assert "from the beginning" in bodies[-1]
+        await stage.kept()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", [harness(name) for name in PROGRAMS])
+async def test_outlast_run_gives_a_program_files_in_the_log(name: str, tmp_path: Path) -> None:
+    program = PROGRAMS[name]
+    script = {"go": [Step(text="I write.", tools=(program.write("hello.py", TEXT),)), *says("It is there.")]}
+    async with staged(program.subject, tmp_path, script) as stage:
+        words = ["run", name, "--workspace", "virtual", "--session", "s", prompt("go")]
+        said = await to_thread.run_sync(outlast, stage, *words)
+        assert said.returncode == 0, said.stdout + said.stderr
+        assert "virtual files, in the log" in said.stdout + said.stderr
+        assert await texts(stage) == {"hello.py": TEXT.encode()}
+        refused = ["run", "claude-code", "--workspace", "virtual", "--session", "t", prompt("go")]
+        said = await to_thread.run_sync(outlast, stage, *refused)
+        assert said.returncode == 2
+        assert "claude-code is a program that needs tools of its own" in said.stderr
+
+
+def outlast(stage: Stage, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command of ours to its end."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "outlast.cli", *words],
+        env={**os.environ, **environ(stage)},
+        cwd=stage.shop,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )

@@ -29,7 +29,7 @@ from outlast.adapters.opencode.offered import OFFERED as OPENCODE
 from outlast.adapters.opencode.offered import denied
 from outlast.adapters.opencode.permissions import NOT_STARTED, Permissions
 from outlast.adapters.pi import Pi
-from outlast.adapters.pi.dialogue import PiDialogue, Welcome
+from outlast.adapters.pi.dialogue import PLACEHOLDER, PiDialogue, Welcome
 from outlast.adapters.pi.offered import OFFERED as PI
 from outlast.adapters.python import IO, Loop
 from outlast.adapters.scripted import BuiltIn, Scripted
@@ -193,7 +193,7 @@ def test_a_request_that_offers_a_tool_of_the_program_s_own_goes_nowhere() -> Non
 
     pi = PiDialogue("anthropic", welcome, known={}, walks=0, record=record)
     own = [one.name for one in PI]
-    assert pi.complaint("main", asked(*own)) is None
+    assert pi.complaint("main", asked(*own, PLACEHOLDER)) is None
     assert pi.complaint("main", asked(*own, "powershell")) == "Pi offers tools of its own: powershell"
 
 

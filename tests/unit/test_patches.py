@@ -4,9 +4,10 @@ from typing import Any, cast
 
 import pytest
 
+from outlast.adapters.patches import Chunk
 from outlast.errors import FileMissing
 from outlast.tool import ToolFailed
-from outlast.workspace_tools.patches import Change, applied, patched, read_patch
+from outlast.workspace_tools.patches import patched, updated
 from outlast.workspace_tools.texts import replaced
 
 
@@ -84,9 +85,9 @@ async def test_a_patch_adds_changes_moves_and_removes() -> None:
         "*** Begin Patch\n*** Update File: x\n@@\n?\n*** End Patch",
     ],
 )
-def test_what_is_no_patch_is_told_so(text: str) -> None:
-    with pytest.raises(ToolFailed):
-        read_patch(text)
+async def test_what_is_no_patch_is_told_so(text: str) -> None:
+    with pytest.raises(ToolFailed, match="This is no patch that can be read"):
+        await patched(cast("Any", Desk(x="y")), text)
 
 
 async def test_a_patch_that_does_not_fit_changes_nothing() -> None:
@@ -97,10 +98,11 @@ async def test_a_patch_that_does_not_fit_changes_nothing() -> None:
     assert desk.texts == {"a.py": b"text\n"}
 
 
-def test_blanks_around_lines_do_not_matter_and_hunks_without_old_lines_go_to_the_end() -> None:
-    (change,) = read_patch("*** Begin Patch\n*** Update File: x\n@@\n- a\n+b\n@@\n+last\n*** End Patch")
-    assert applied(change, "  a  \nz\n") == "b\nz\nlast\n"
-    assert applied(Change("update", "x"), "as it is") == "as it is\n"
+def test_blanks_around_lines_do_not_matter_and_what_stands_beside_nothing_goes_to_the_end() -> None:
+    chunks = [Chunk([" a"], ["b"]), Chunk([], ["last"])]
+    assert updated("x", "  a  \nz\n", chunks) == "b\nz\nlast\n"
+    assert updated("x", "a\nb\na", [Chunk(["a"], ["c"], last=True)]) == "a\nb\nc\n"
+    assert updated("x", "a\nb\n", [Chunk([], ["i"], after="a")]) == "a\ni\nb\n"
 
 
 async def test_several_texts_are_replaced_at_once_or_none() -> None:

@@ -11,6 +11,8 @@ from outlast.adapters.shapes import as_object, as_objects
 from outlast.tool import Tool
 
 COMPACTION: Final = f"{SIDE}compaction"
+PLACEHOLDER: Final = "__pi_deferred_placeholder__"
+"""No tool: what Pi declares beside its tools, to some models, so that the provider's cache holds if these change."""
 _COMPACTING: Final = "You are a context summarization assistant."
 
 
@@ -90,7 +92,7 @@ class PiDialogue:
         missing = sorted(self._tools - offered)
         if missing:
             return f"the tools {', '.join(missing)} are missing from the request"
-        own = sorted(offered - self._tools) if self._welcome.shown else ()
+        own = sorted(offered - self._tools - {PLACEHOLDER}) if self._welcome.shown else ()
         return f"Pi offers tools of its own: {', '.join(own)}" if own else None
 
     async def recorded(self, *, tool: bool = False) -> None:
