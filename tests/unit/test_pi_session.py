@@ -168,3 +168,12 @@ def test_a_result_is_given_back_as_it_was(content: list[dict[str, Any]]) -> None
 
 def test_a_result_of_another_shape_is_told_as_text() -> None:
     assert content_of(ToolResult("ok", {"a": 1})) == [{"type": "text", "text": '{"a":1}'}]
+
+
+def test_the_file_names_the_directory_of_this_machine_and_is_otherwise_as_it_was() -> None:
+    lines = [session.header("/there", PEN), line("a", None, type="message")]
+    first, *rest = session.placed(lines, "/here")
+    assert msgspec.json.decode(first) == {**msgspec.json.decode(lines[0]), "cwd": "/here"}
+    assert rest == lines[1:]
+    assert session.placed(lines, "/there") == lines
+    assert session.placed([], "/here") == []

@@ -131,7 +131,8 @@ class SessionFile:
             await self._attempt.mirror(self._path, keep, lines)
 
     def _write(self) -> None:
-        data = "".join(f"{line}\n" for line in self._lines).encode()
+        lines = session.placed(self._lines, str(self._attempt.places.cwd))
+        data = "".join(f"{line}\n" for line in lines).encode()
         self._home.write(self._path, data)
         self._offset, self._count = len(data), len(self._lines)
         self._lines = []

@@ -95,6 +95,15 @@ def header(cwd: str, pen: Pen) -> str:
     return _line({"type": "session", "version": VERSION, "id": pen.id, "timestamp": pen.at, "cwd": cwd})
 
 
+def placed(lines: Sequence[str], cwd: str) -> list[str]:
+    """The file as it must stand where the session works in `cwd` now: Pi does not start with one that is not there."""
+    if not lines:
+        return []
+    first = as_object(msgspec.json.decode(lines[0]))
+    here = first.get("type") != "session" or first.get("cwd") == cwd
+    return list(lines) if here else [_line({**first, "cwd": cwd}), *lines[1:]]
+
+
 def turn_begins(entries: Sequence[Json], input_id: str) -> int | None:
     """Where the turn of this prompt begins; None if nothing of it is in the file."""
     return next(
