@@ -58,6 +58,11 @@ class Scene(Protocol):
         """Where the harness works, as it sees it."""
         ...
 
+    @property
+    def lasts(self) -> bool:
+        """Whatever a call did to its files stands. Else they may have been brought back to before it."""
+        ...
+
     async def read(self, path: str) -> bytes | None:
         """What a file holds, links followed; None: nothing is there.
 

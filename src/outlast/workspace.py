@@ -32,8 +32,7 @@ if TYPE_CHECKING:  # an adapter names workspaces, and a workspace how adapters s
     from outlast.adapter import Processes
 
 Checkpoint: TypeAlias = Literal["call", "turn", "off"]
-"""When the files of a workspace are written down: with the outcome of each call that may have changed them, when a turn
-ends, or never."""
+"""When files are written down: with the outcome of each call that may have changed them, when a turn ends, or never."""
 
 Undone: TypeAlias = Literal["", "files", "all"]
 """What is undone of a call: nothing that is known; its `files`, while what it sent to hosts that it could reach may
@@ -220,6 +219,16 @@ class Site(Protocol):
 
     def captured(self, root: str) -> None:
         """The commit that holds this root is durable: the next capture need not give its packs again."""
+        ...
+
+
+@runtime_checkable
+class Lasts(Protocol):
+    """A site whose files are nobody's but its user's."""
+
+    @property
+    def lasts(self) -> bool:
+        """What a call did to them stands, whether or not it has an outcome: they are never brought back."""
         ...
 
 

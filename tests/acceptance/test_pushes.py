@@ -1,5 +1,8 @@
-"""Killed inside `git push`: what landed is found out, the model is told, and the forge sees one push."""
+"""Killed inside `git push` and `gh pr create`: what landed is found out, the model is told, the forge sees it once."""
 
+import os
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,6 +19,7 @@ from outlast.workspaces.egress import Credential, from_env
 from outlast.workspaces.sandbox import sandbox
 from tests.egress.forge import Cut, Forge, open_forge
 from tests.harnesses import claude_code, codex
+from tests.servers.github_api import URL, GitHub, open_github
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -63,8 +67,8 @@ def settle(stage: Stage, forge: Forge, where: Where) -> None:
         stage.workspace = sandbox(idle_s=0, credentials=[way])
 
 
-async def cut_off(stage: Stage, forge: Forge) -> None:
-    """A worker advances the session until its push is held up, and is killed."""
+async def cut_off(stage: Stage, forge: Forge | GitHub) -> None:
+    """A worker advances the session until what it does at the forge is held up, and is killed."""
     victim = await stage.victim(session="s")
     with anyio.fail_after(LIMIT_S):
         await anyio.to_thread.run_sync(forge.held.wait, abandon_on_cancel=True)
@@ -133,3 +137,46 @@ async def test_push_from_where_the_shell_has_gone(tmp_path: Path) -> None:
             told = stage.last_body().decode()
             assert "Add a pricing page" in told
             assert f"main of origin is at {pushed.split()[1][:10]}" in told
+
+
+BODY = "$(cat <<'EOF'\n## Why\n\nIt's \"time\".\nEOF\n)"
+OPEN = f'gh pr create --head prices --title "Add a pricing page" --body "{BODY}"'
+BRANCH = "git checkout -b prices && git commit --allow-empty -m 'Add a pricing page'"
+
+
+@pytest.mark.parametrize("cut", ["after it landed", "before it lands"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.harness(harness=name)) for name in SUBJECTS]
+)
+async def test_open(name: str, cut: Cut, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed inside the real `gh pr create`, behind a branch and a commit of the same line."""
+    program = shutil.which("gh", path=str(Path(sys.executable).parent))
+    assert program is not None, "gh is missing: make setup"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/gh").symlink_to(program)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    subject = SUBJECTS[name]
+    with open_github(tmp_path / "hub", tmp_path / "user") as hub:
+        # Codex begins a login shell, which has its own idea of where programs are.
+        (tmp_path / "user/.profile").write_text(f"export PATH={tmp_path / 'bin'}:$PATH\n")
+        hub.cuts = cut
+        begin = (
+            "git init -q -b main; git config user.name agent; git config user.email agent@example.org; "
+            f"git remote add origin {URL}.git; git commit -q --allow-empty -m one"
+        )
+        async with staged(subject, tmp_path, {"go": script(subject, begin, f"{BRANCH} && {OPEN}")}) as stage:
+            turn = await stage.send(prompt("go"))
+            await cut_off(stage, hub)
+            assert str(await stage.finish(turn)) == "It is out."
+            told, (verdict,) = stage.last_body().decode(), await stage.of_kind(Verdict)
+        if cut == "after it landed":
+            (opened,) = hub.opened
+            assert (opened["headRefName"], opened["title"]) == ("prices", "Add a pricing page")
+            assert opened["body"] == '## Why\n\nIt\'s "time".'
+            assert verdict.verdict == "done"
+            assert f"it is #1, 'Add a pricing page', {URL}/pull/1" in told
+        else:
+            assert not hub.opened
+            assert verdict.verdict == "unsure"
+            assert "HEAD is on prices" in told
+            assert "What is left to be done: `gh pr create --head prices" in told

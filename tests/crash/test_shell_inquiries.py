@@ -32,6 +32,10 @@ class Here:
     def cwd(self) -> str:
         return str(self.root)
 
+    @property
+    def lasts(self) -> bool:
+        return False
+
     async def read(self, path: str) -> bytes | None:
         raise AssertionError(path)
 

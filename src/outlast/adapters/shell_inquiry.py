@@ -110,7 +110,8 @@ class ShellInquiry:
 async def _look(scene: Scene, place: Sequence[str], text: str, timeout_s: float) -> Facts:
     into = " && ".join(f"cd -- {quote(directory)}" for directory in place)
     ran = await scene.run(f"{into or 'true'} || exit 0\n{text}", timeout_s=timeout_s)
-    return read_facts(ran.stdout)
+    facts = read_facts(ran.stdout)
+    return {**facts, "machine": ""} if scene.lasts and "machine" in facts else facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ read -r boot </proc/sys/kernel/random/boot_id; read -r one </proc/1/stat; set --
 p machine "$boot ${20}"
 p now "$(date -u +%s)"
 """
-"""Another machine, or another sandbox, has another first process."""
+"""Another machine, or another sandbox, has another first process; where files last, this is not asked for."""
 _REPOSITORY: Final = r"""
 p {k}.top "$(git rev-parse --show-toplevel)"
 h=$(git rev-parse -q --verify HEAD); p {k}.head "$h"

@@ -16,7 +16,7 @@ from outlast.errors import FileMissing, PathRefused, WorkspaceError
 from outlast.ids import new_id
 from outlast.inquiry import ASK_S, NOTE_S, READ_LIMIT, Answer, Inquiry, Partly, Scene, Witness
 from outlast.tool import Done, NotDone, Unsure
-from outlast.workspace import Command, Ran, Site
+from outlast.workspace import Command, Lasts, Ran, Site
 
 BASH: Final = "/bin/bash"
 TIMED_OUT: Final = 124
@@ -35,6 +35,10 @@ class SiteScene:
     @property
     def cwd(self) -> str:
         return self._site.cwd
+
+    @property
+    def lasts(self) -> bool:
+        return isinstance(self._site, Lasts) and self._site.lasts
 
     async def read(self, path: str) -> bytes | None:
         files = self._site.files
@@ -65,6 +69,10 @@ class PlaceScene:
     @property
     def cwd(self) -> str:
         return str(self._places.cwd)
+
+    @property
+    def lasts(self) -> bool:
+        return True
 
     async def read(self, path: str) -> bytes | None:
         return await to_thread.run_sync(_read, self._places.cwd, path)
@@ -116,6 +124,10 @@ class _From:
 
     scene: Scene
     cwd: str
+
+    @property
+    def lasts(self) -> bool:
+        return self.scene.lasts
 
     async def read(self, path: str) -> bytes | None:
         if not posixpath.isabs(path) and self.cwd != self.scene.cwd:  # who asks later sees it from there

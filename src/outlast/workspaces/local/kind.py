@@ -72,6 +72,11 @@ class LocalSite:
     def hosts_programs(self) -> bool:
         return True
 
+    @property
+    def lasts(self) -> bool:
+        """See `outlast.workspace.Lasts`; who brings files back is the user, between turns."""
+        return True
+
     async def run(self, command: Command) -> Ran:
         env = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
         return await self._runs.run(
