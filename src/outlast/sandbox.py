@@ -11,7 +11,8 @@ Invariants:
 1. **A job is begun at most once** for each name in the life of a box, whoever asks, however often, and from whichever
    worker.
 2. **Output is kept** by the box, each stream from byte 0 (or with an explicit gap at its head past
-   `Limits.output_bytes`), until the job is dropped: a worker that comes later reads on from any offset.
+   `Limits.output_bytes`), until the job is dropped: a worker that comes later reads on from any offset. Where a box has
+   no room for more, what jobs wrote that have ended goes first, the oldest first, and leaves a gap too.
 3. **Fences hold.** `attach` says its fence; from then on the box refuses whoever has an older one, and has killed every
    job that was begun as `tied` under an older one. A job that is not tied goes on, and belongs to who has the newest
    fence. A box with `idle_s == 0` is its holder's alone: a newer fence ends it and makes another.

@@ -106,6 +106,14 @@ async def test_a_fork_bomb_ends_when_its_time_is_over(ground: OnBubblewrap) -> N
         assert await said(box, "after", "echo", "alive") == (0, b"alive\n")
 
 
+async def test_a_sandbox_without_limits_has_a_number_of_processes_all_the_same(ground: OnBubblewrap) -> None:
+    async with ground.provider().attach(ground.spec, 1) as box:
+        assert await said(box, "most", "bash", "-c", "ulimit -u") == (0, b"4096\n")
+    spec = replace(ground.spec, limits=Limits(memory_bytes=1 << 30), name=f"{ground.spec.name}-2")
+    async with ground.provider().attach(spec, 1) as box:
+        assert await said(box, "most", "bash", "-c", "ulimit -u") == (0, b"4096\n")
+
+
 async def test_where_what_jobs_wrote_has_no_room_the_oldest_gives_way(ground: OnBubblewrap) -> None:
     provider = Bubblewrap(ground.data, sizes=Sizes(state=4 << 20))
     async with provider.attach(ground.spec, 1) as box:

@@ -2,6 +2,8 @@
 
 import math
 import os
+import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +12,8 @@ from typing import Final
 from outlast.sandbox import Limits
 
 _PERIOD_US: Final = 100_000
-_UNLIMITED: Final = "max"
+_MOST_PROCESSES: Final = 4096
+_COUNTS_BY_NAMESPACE: Final = (5, 14)
 _WAY_OUT: Final = (
     "Run the worker as a service that is handed a group: "
     "systemd-run --user -p Delegate=yes -p DelegateSubgroup=worker outlast work …"
@@ -38,13 +41,13 @@ class Groups:
         """How `limits` are held for a box of this name."""
         wanted = _wanted(limits)
         if not wanted:
-            return Caps()
+            return Caps(each=_backstop())
         v2 = self._v2(set(wanted))
         if v2 is not None:
             values = {file: value for one in wanted.values() for file, value in _v2_values(one).items()}
-            return Caps({str(v2 / f"outlast-{name}"): values})
+            return Caps({str(v2 / f"outlast-{name}"): values}, {} if "pids" in wanted else _backstop())
         groups: dict[str, Mapping[str, str]] = {}
-        each: dict[str, int] = {}
+        each: dict[str, int] = {} if "pids" in wanted else {**_backstop()}
         for controller, limit in wanted.items():
             parent = self._v1(controller)
             if parent is None:
@@ -88,6 +91,15 @@ class Groups:
             return None
         group = self._root / controller / path.lstrip("/")
         return group if group.is_dir() and os.access(group, os.W_OK) else None
+
+
+def _backstop() -> Mapping[str, int]:
+    """Where nobody says how many processes a box may have: so many that a machine bears them.
+
+    Older kernels count those of a user, wherever they are: there it is left out.
+    """
+    version = tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
+    return {"processes": _MOST_PROCESSES} if version >= _COUNTS_BY_NAMESPACE else {}
 
 
 def _hands_out(group: Path, controllers: set[str]) -> bool:
