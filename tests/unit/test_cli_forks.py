@@ -15,6 +15,7 @@ from outlast.engine.places import make_places, places_of
 from outlast.opening import open_world
 from outlast.session import Session
 from outlast.workspaces.local import local
+from outlast.workspaces.virtual import virtual
 from tests.unit.engine_desk import Desk
 
 
@@ -96,6 +97,15 @@ def test_what_cannot_be_forked_has_its_status_and_says_why(line: Line) -> None:
     assert line.json("fork", "s", "--at", "1", "--turn", "1", status=2)["error"] == "BadInput"
     assert line.json("fork", "s", "--id", "here", status=2)["error"] == "SessionExists"
     line.run("fork", "s", "--id", "No id", status=2)
+
+
+def test_a_fork_whose_files_are_its_own_is_told_of_no_directory_that_it_shares(line: Line) -> None:
+    async def open_it() -> None:
+        async with open_world(line.url) as world:
+            await Session.open(world, "kept", agent="nobody", workspace=virtual())
+
+    anyio.run(open_it)
+    assert line.run("fork", "kept").stderr == ""
 
 
 def test_a_fork_in_the_same_directory_says_so_and_another_may_be_named(line: Line, tmp_path: Path) -> None:
