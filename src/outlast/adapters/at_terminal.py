@@ -7,14 +7,14 @@ until the worker has claimed and opened it. While no turn is open nothing goes u
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import anyio
 
 from outlast.adapter import Adapter, Attempt, Dialogue, Processes, Resolved, TurnResult, Waiting
-from outlast.errors import HarnessError, OutlastError
+from outlast.errors import BadInput, HarnessError, OutlastError
 from outlast.ids import new_id
 from outlast.logs import logger
 from outlast.recovery import Abilities
@@ -212,3 +212,15 @@ class AtTerminal(ABC):
     @abstractmethod
     def started(self, processes: Processes) -> AbstractAsyncContextManager[Program]:
         """What is to be started; the context hears what it tells."""
+
+
+def not_given(program: str, name: str, able: Iterable[str]) -> BadInput:
+    """The error for a flag that would take a program, or its session, out of our hands.
+
+    Args:
+        program: with its article.
+        able: the flags that can be given.
+    """
+    shown = name if name.startswith("-") else repr(name)
+    told = f"{shown} cannot be given to {program} that is wrapped. Leave it out. What can: {', '.join(able)}."
+    return BadInput(detail=told)

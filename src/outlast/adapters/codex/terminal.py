@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from outlast.adapters.at_terminal import not_given
 from outlast.adapters.codex.launch import (
     APPROVAL,
     OURS,
@@ -95,10 +96,8 @@ def _take(name: str, value: str, found: dict[str, Any], config: dict[str, Any]) 
             raise BadInput(detail=f"{key} cannot be set for a Codex that is wrapped. Leave it out.")
         config[key.strip()] = _value(given)
     else:
-        able = ", ".join([*_MODEL, *_SANDBOX, *_APPROVAL, *_CONFIG, *_FEATURE, *_ALONE])
-        shown = name if name.startswith("-") else repr(name)
-        detail = f"{shown} cannot be given to a Codex that is wrapped. Leave it out. What can: {able}."
-        raise BadInput(detail=detail)
+        able = (*_MODEL, *_SANDBOX, *_APPROVAL, *_CONFIG, *_FEATURE, *_ALONE)
+        raise not_given("a Codex", name, able)
 
 
 def _one_of(able: Sequence[str], name: str, value: str) -> str:

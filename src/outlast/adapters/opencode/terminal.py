@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from outlast.adapters.at_terminal import not_given
 from outlast.adapters.opencode.launch import model_name
 from outlast.adapters.shapes import as_object
 from outlast.errors import BadInput
@@ -27,7 +28,7 @@ def settings_of(words: Sequence[str]) -> Mapping[str, Any]:
     while rest:
         name, equals, value = rest.pop(0).partition("=")
         if name not in {*_MODEL, *_AGENT}:
-            raise BadInput(detail=_not_given(name))
+            raise not_given("an OpenCode", name, (*_MODEL, *_AGENT))
         value = value if equals else rest.pop(0) if rest else ""
         if not value:
             raise BadInput(detail=f"{name} needs a value.")
@@ -51,9 +52,3 @@ def _model(value: str) -> str:
         detail = f"--model is NAME, or anthropic/NAME, openai/NAME or openai-compatible/NAME, not {value!r}."
         raise BadInput(detail=f"{detail} outlast knows no provider {provider!r}.")
     return value
-
-
-def _not_given(name: str) -> str:
-    shown = name if name.startswith("-") else repr(name)
-    able = ", ".join((*_MODEL, *_AGENT))
-    return f"{shown} cannot be given to an OpenCode that is wrapped. Leave it out. What can: {able}."

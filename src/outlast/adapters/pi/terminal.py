@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from outlast.adapters.at_terminal import not_given
 from outlast.adapters.pi import launch, session
 from outlast.adapters.pi.user import link_user_files
 from outlast.errors import BadInput
@@ -47,7 +48,7 @@ def settings_of(words: Sequence[str]) -> Mapping[str, Any]:
             flags.append(name)
             continue
         if name not in {"--model", "--provider", *_VALUED}:
-            raise BadInput(detail=_not_given(name))
+            raise not_given("a Pi", name, ("--model", "--provider", *_VALUED, *_ALONE))
         value = value if equals else rest.pop(0) if rest else ""
         if name == "--model":
             found["model"] = value
@@ -56,12 +57,6 @@ def settings_of(words: Sequence[str]) -> Mapping[str, Any]:
         else:
             flags += [name, value]
     return {**found, **({"flags": flags} if flags else {})}
-
-
-def _not_given(name: str) -> str:
-    shown = name if name.startswith("-") else repr(name)
-    able = ", ".join(("--model", "--provider", *_VALUED, *_ALONE))
-    return f"{shown} cannot be given to a Pi that is wrapped. Leave it out. What can: {able}."
 
 
 def _api(provider: str) -> str:

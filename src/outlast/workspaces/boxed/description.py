@@ -7,6 +7,7 @@ from typing import Any, Final
 from outlast.errors import BadInput
 from outlast.sandbox import Limits
 from outlast.workspace import Checkpoint
+from outlast.workspaces.described import Isolated, kept_in
 from outlast.workspaces.egress.rules import Allow, Credential, Network, network, read_network
 
 CWD: Final = "/workspace"
@@ -14,7 +15,7 @@ IDLE_S: Final = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sandboxed:
+class Sandboxed(Isolated):
     """A machine for each session. Made by `sandbox`."""
 
     provider: str = "bubblewrap"
@@ -31,20 +32,11 @@ class Sandboxed:
         return "sandbox"
 
     @property
-    def placement(self) -> str:
-        return "any"
-
-    @property
-    def isolated(self) -> bool:
-        return True
-
-    @property
     def cwd(self) -> str:
         return CWD
 
     def reference(self) -> Mapping[str, Any]:
         limits = self.limits
-        store = {"store": self.store} if self.store else {}
         return {
             "kind": "sandbox",
             "provider": self.provider,
@@ -59,7 +51,7 @@ class Sandboxed:
             },
             "image": self.image,
             "reads": list(self.reads),
-            **store,
+            **kept_in(self.store),
         }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from outlast.errors import BadInput
 from outlast.workspace import Checkpoint
+from outlast.workspaces.described import kept_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Local:
 
     def reference(self) -> Mapping[str, Any]:
         known = {"kind": "local", "path": self.path, "host": self.host, "checkpoint": self.checkpoint}
-        return {**known, "store": self.store} if self.store else known
+        return {**known, **kept_in(self.store)}
 
 
 def local(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from outlast.errors import BadInput
+from outlast.workspaces.described import Isolated, kept_in
 from outlast.workspaces.virtual.wire import ROOT
 
 FILES_BYTES: Final = 256 * 1024
@@ -15,7 +16,7 @@ MEMORY_BYTES: Final = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Virtual:
+class Virtual(Isolated):
     """Files in the session's log, and a shell that sees nothing else. Made by `virtual`."""
 
     durable: bool = True
@@ -28,14 +29,6 @@ class Virtual:
         return "virtual"
 
     @property
-    def placement(self) -> str:
-        return "any"
-
-    @property
-    def isolated(self) -> bool:
-        return True
-
-    @property
     def cwd(self) -> str:
         return ROOT
 
@@ -44,13 +37,12 @@ class Virtual:
         return False
 
     def reference(self) -> Mapping[str, Any]:
-        store = {"store": self.store} if self.store else {}
         return {
             "kind": "virtual",
             "checkpoint": "call" if self.durable else "off",
             "memory_bytes": self.memory_bytes,
             "files": {path: base64.b64encode(data).decode() for path, data in self.files.items()},
-            **store,
+            **kept_in(self.store),
         }
 
 
