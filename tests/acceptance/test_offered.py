@@ -81,10 +81,10 @@ PROGRAMS: Mapping[str, Program] = {
 }
 
 
-def harness(name: str, turns: int = 1, *, dear: bool = False) -> object:
-    """A program to try; those that are `dear` start slowly, and in the fast half the other stands for them."""
-    mark = pytest.mark.harness(harness=name, turns=turns)
-    return pytest.param(name, marks=(mark, pytest.mark.full) if dear else mark)
+def harness(name: str, *, core: bool = True) -> object:
+    """A program to try, in `make test` only where that is `core`: turns of real programs are dear."""
+    mark = pytest.mark.harness(harness=name)
+    return pytest.param(name, marks=mark if core else (mark, pytest.mark.full))
 
 
 async def texts(stage: Stage) -> Mapping[str, bytes]:
@@ -99,7 +99,7 @@ async def texts(stage: Stage) -> Mapping[str, bytes]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", [harness(name) for name in PROGRAMS])
+@pytest.mark.parametrize("name", [harness(name, core=False) for name in PROGRAMS])
 async def test_a_program_works_on_files_in_the_log_with_our_tools(name: str, tmp_path: Path) -> None:
     program = PROGRAMS[name]
     script = {
@@ -149,7 +149,7 @@ BUILT_IN: Mapping[str, Sequence[ToolUse]] = {
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", [harness(name) for name in PROGRAMS])
+@pytest.mark.parametrize("name", [harness("opencode"), harness("pi", core=False)])
 async def test_no_file_of_the_host_is_reached_by_whatever_name(name: str, tmp_path: Path) -> None:
     program = PROGRAMS[name]
     secret = tmp_path / "secret"
@@ -197,7 +197,7 @@ async def test_no_file_of_the_host_is_reached_by_whatever_name(name: str, tmp_pa
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", [harness(name, turns=2) for name in PROGRAMS])
+@pytest.mark.parametrize("name", [harness("opencode"), harness("pi", core=False)])
 async def test_a_turn_killed_in_a_tool_goes_on_elsewhere_with_files_as_the_log_has_them(
     name: str, tmp_path: Path
 ) -> None:
@@ -209,7 +209,6 @@ async def test_a_turn_killed_in_a_tool_goes_on_elsewhere_with_files_as_the_log_h
             Step(text="I try.", tools=(program.shell(line), program.edit)),
             *says("All is there."),
         ],
-        "next": [Step(text="I look.", tools=(program.shell("cat log hello.py"),)), *says("And on.")],
     }
     async with staged(program.subject, tmp_path, script) as stage:
         # It names no home: each machine has its own below its data directory.
@@ -223,8 +222,6 @@ async def test_a_turn_killed_in_a_tool_goes_on_elsewhere_with_files_as_the_log_h
         assert str(await stage.finish(turn)) == "All is there."
         changed = TEXT.replace("7", "8")
         assert await texts(stage) == {"hello.py": changed.encode(), "log": b"once\ntwice\n"}
-        assert str(await stage.finish(await session.send(prompt("next")))) == "And on."
-        assert "once\\ntwice" in stage.last_body().decode()
         await stage.kept()
         moved = list(moved_prefixes(await stage.evidence()))
         assert not moved, "\n".join(moved)
@@ -276,6 +273,7 @@ async def test_a_sub_agent_works_on_the_same_files_with_the_same_tools(tmp_path:
         assert (call.runs_in, call.lane.startswith("sub")) == ("worker", True)
 
 
+@pytest.mark.full
 @pytest.mark.timeout(180)
 @pytest.mark.harness(harness="pi")
 async def test_of_files_that_are_nowhere_written_down_the_model_is_told_what_is_gone(tmp_path: Path) -> None:
@@ -303,7 +301,7 @@ async def test_of_files_that_are_nowhere_written_down_the_model_is_told_what_is_
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", [harness("pi"), harness("opencode", dear=True)])
+@pytest.mark.parametrize("name", [harness(name, core=False) for name in PROGRAMS])
 async def test_outlast_run_gives_a_program_files_in_the_log(name: str, tmp_path: Path) -> None:
     program = PROGRAMS[name]
     script = {"go": [Step(text="I write.", tools=(program.write("hello.py", TEXT),)), *says("It is there.")]}
