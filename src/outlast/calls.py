@@ -1,7 +1,4 @@
-"""The calls of one attempt, as adapters and the gateway make them.
-
-What an answer, a grant and a refusal are, and the promises of `Calls`, behind which stands the engine.
-"""
+"""The calls of one attempt, as adapters and the gateway make them: the promises of `Calls`, and what they speak of."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +38,11 @@ class ShellUse:
     timeout_s: float = 0.0
     """By when the harness itself has ended it; 0: it never does."""
     patience_s: float = 0.0
-    """For how long an attempt that comes later waits for its end, and then ends it; 0: until then."""
+    """After how long without output an attempt that waits for its end ends it; 0: never."""
+    goes_on: Callable[[ToolResult], str] | None = None
+    """By which name the harness goes on with the command of a call that ended so; None, empty: it has ended too."""
+    follows: str = ""
+    """The name of a command that a call before has begun: this one runs none, and waits for its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,7 @@ class Resolved:
     on_doubt: OnDoubt = "tell"
     key_ttl_s: float = 0.0
     spawns: str = ""
-    """Not empty when it begins a sub-agent whose calls are journalled one by one: text that the sub-agent's first
-    request holds."""
+    """Not empty when it begins a sub-agent whose calls are in the log one by one: a text of its first request."""
     verifier: Tool | None = None
     """Of a call that the harness runs: what can be asked whether it took effect, and what makes it good. It is not run
     itself."""

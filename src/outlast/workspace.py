@@ -328,7 +328,7 @@ class LendsShell(Protocol):
         Args:
             show: told its output as it comes, from its beginning.
             outlasts: as `Command.outlasts`.
-            patience_s: it is ended after that, as by its time-out; 0: never.
+            patience_s: it is ended when it has written nothing for so long, as by its time-out; 0: never.
 
         Raises:
             WorkspaceError: the site was lost.

@@ -1,5 +1,6 @@
 """Real harnesses in real sandboxes: turns with an edit and a command, with no network but the gateway."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from outlast.records import CallOutcome, FilesKept
 from outlast.sites import WorldPacks
 from outlast.testing.adapter_contract import Stage, Subject, staged
-from outlast.testing.adapter_contract.stage import prompt, says, seen
+from outlast.testing.adapter_contract.shop import release
+from outlast.testing.adapter_contract.stage import prompt, says, seen, until
 from outlast.testing.models import Step, ToolUse
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.sandbox import sandbox
@@ -254,3 +256,40 @@ async def test_every_command_is_one_of_the_sandbox(name: str, tmp_path: Path) ->
         stage.workspace = sandbox(idle_s=60)
         assert str(await stage.finish(await stage.send(prompt("go")))) == "Tried."
         assert stage.last_body().decode().count("/run/outlast/inside/__main__.py serve") == len(KINDS)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.full
+@pytest.mark.harness(harness="codex")
+async def test_what_codex_goes_on_with_is_waited_for(tmp_path: Path) -> None:
+    """A long command whose call has its outcome, while the model waits for its end by `write_stdin`."""
+    line = LONG.format(seconds=8)
+    first = ToolUse(name="exec_command", input={"cmd": line, "yield_time_ms": 500})
+    known = SUBJECTS["codex"].application("look", mark="known", until="known")
+    poll = ToolUse(name="write_stdin", input={"chars": "", "yield_time_ms": 20_000})
+    script = {
+        "go": [
+            Step(text="I try.", tools=(first,)),
+            Step(text="I look.", tools=(known,)),
+            Step(text="I wait.", tools=(poll,)),
+            *says("It has run."),
+        ]
+    }
+    async with staged(SUBJECTS["codex"], tmp_path, script) as stage:
+        stage.workspace = sandbox(idle_s=60)
+        turn = await stage.send(prompt("go"))
+        victim = await stage.victim(session="s")
+        await until(lambda: stage.effects().count("known") == 1)
+        found = re.search(rb"session ID (\d+)", stage.last_body())
+        assert found is not None
+        poll.input["session_id"] = int(found[1])
+        release("known")
+        waits = await seen(turn, lambda event: event.kind == "call.started" and event.call == 6)
+        victim.kill()
+        await victim.death()
+        log = await grown(tmp_path, "begun")
+        assert log.read_text() == "begun\n", "the worker died in the middle of it"
+        assert str(await stage.finish(turn)) == "It has run."
+        assert log.read_text() == "begun\nended\n"
+        told_of("codex", stage.last_body().decode())
+        assert [one.status for one in await stage.of_kind(CallOutcome) if one.call == waits.call] == ["ok"]

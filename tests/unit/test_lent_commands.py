@@ -7,7 +7,7 @@ from outlast.adapters.codex.commands import shell_use as codex
 from outlast.adapters.commands import TEXT_LIMIT, seconds_of
 from outlast.adapters.opencode.commands import shell_use as opencode
 from outlast.adapters.pi.commands import shell_use as pi
-from outlast.calls import ShellUse
+from outlast.calls import ShellUse, ToolResult
 from outlast.workspace import Ran
 
 SNAPSHOT = "source /home/snapshot.sh 2>/dev/null || true && "
@@ -114,3 +114,29 @@ def test_what_is_long_has_its_middle_left_out() -> None:
 @pytest.mark.parametrize("given", [None, 0, -1, True, "5", 1e300])
 def test_a_time_that_is_none_is_not_taken_for_one(given: object) -> None:
     assert seconds_of({"timeout": given}, "timeout") == 0
+
+
+def test_codex_goes_on_with_a_command_by_its_number() -> None:
+    use = codex("exec_command", {"cmd": "ls"})
+    assert use is not None
+    assert use.goes_on is not None
+    running = "Chunk ID: a\nWall time: 1.0 seconds\nProcess running with session ID 41\nOutput:\n"
+    assert use.goes_on(ToolResult("ok", running)) == "41"
+    for said in ("Process exited with code 0\nOutput:\nrunning with session ID 41", {"a": 1}, None):
+        assert use.goes_on(ToolResult("ok", said)) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "follows"),
+    [
+        ({"session_id": 41, "chars": ""}, "41"),
+        ({"session_id": 41}, "41"),
+        ({"session_id": 41, "chars": "y\n"}, None),
+        ({"session_id": "41"}, None),
+        ({}, None),
+    ],
+)
+def test_what_types_nothing_waits_for_a_command(arguments: dict[str, object], follows: str | None) -> None:
+    use = codex("write_stdin", arguments)
+    assert (None if use is None else use.follows) == follows
+    assert use is None or not use.runs(["-lc", "ls"])

@@ -373,7 +373,7 @@ class AttemptCalls(LoopCalls):
             await context.gate.cross(Point.OUTCOME_QUEUED, call=intent.call, policy=intent.policy)
             await context.writer.durable(landed)
             hands.landed()
-        await self.shells.ended(state)
+        await self.shells.ended(state, result)
         await context.gate.cross(Point.AFTER_OUTCOME, call=intent.call, policy=intent.policy)
         asyncio.get_running_loop().call_soon(context.eased)
         return result

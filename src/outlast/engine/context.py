@@ -132,8 +132,8 @@ class Context:
                 offered = self.adapter.offered({} if opened is None else opened.settings)
                 self.tools = with_stand_ins(self.tools, offered)
             self.tools = {name: replayed(tool) for name, tool in self.tools.items()}
-        if isinstance(site, LendsShell):
-            await site.end_others([self.job_of(call) for call in self.turn.open_calls()])
+        if isinstance(site, LendsShell) and not resumed:
+            await site.end_others(())
         await tell_lost(self)  # before they are written down as they are
         if not resumed or not (self.turn.calls or self.files.kept):
             await self.files.begin()

@@ -58,6 +58,7 @@ async def recover(attempt: EngineAttempt, context: Context) -> None:
     await context.fetched([state.intent for state in context.turn.open_calls() if _is_tool_of_it(state)])
     await _say_undone(attempt, context)
     await _all([_take_up(state, attempt) for state in context.turn.open_calls()])
+    await attempt.calls.shells.end_others()
     can, declare = context.adapter.abilities, _declare(context)
     found = await _inquire(plan(context.turn, declare, can, context.clock.now()), attempt, context)
     steps = plan(context.turn, declare, can, context.clock.now(), found)
@@ -90,7 +91,9 @@ async def _take_up(state: CallState, attempt: EngineAttempt) -> int:
     calls = attempt.calls
     if not _is_tool_of_it(state) or not state.begun or state.decided is not None:
         return 0
-    result = await calls.shells.take_up(state, lambda text: calls.show(state.intent.call, "output", text))
+    result = await calls.shells.take_up(
+        state, lambda text: calls.show(state.intent.call, "output", text), calls.told.of
+    )
     if result is not None:
         await calls.settle(state, result)
     return 0

@@ -58,9 +58,17 @@ class _Reader:
 
 async def heard(job: Job, show: Callable[[str], None], patience_s: float) -> Ran:
     """How a command ends that was begun before."""
-    shown = _Shown(show)
-    left = None
-    with anyio.move_on_after(patience_s or None):
+    patience = anyio.CancelScope()
+
+    def heard_of(text: str) -> None:
+        if patience_s:
+            patience.deadline = anyio.current_time() + patience_s
+        show(text)
+
+    shown, left = _Shown(heard_of), None
+    if patience_s:
+        patience.deadline = anyio.current_time() + patience_s
+    with patience:
         left = await until_left(job, shown.out, shown.err)
     overdue = left is None
     if left is None:
