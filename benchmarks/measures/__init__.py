@@ -5,6 +5,7 @@ from typing import Final
 from benchmarks.frame import Measure
 from benchmarks.measures.calls import never, safe
 from benchmarks.measures.conversation import conversation
+from benchmarks.measures.distant import distant
 from benchmarks.measures.drive import drive
 from benchmarks.measures.egress import egress
 from benchmarks.measures.gateway import gateway
@@ -55,6 +56,7 @@ MEASURES: Final = (
     Measure("idle", idle, KEPT),
     Measure("import", imports),
     Measure("drive", drive),
+    Measure("distant", distant),
     Measure("sandbox", sandbox, ON_DISK),
     Measure("virtual", virtual_exec, ON_DISK),
     Measure("harness-first-token", harness_first_token, ON_DISK, per_harness=True),

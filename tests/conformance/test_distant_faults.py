@@ -151,6 +151,20 @@ async def test_a_command_that_kills_all_it_may_keeps_no_file_from_being_written_
             assert await site.files.read("two") == b"2\n"
 
 
+async def test_what_is_stopped_in_a_box_is_not_waited_for_but_begun_anew() -> None:
+    with TemporaryDirectory(prefix="d-") as top:
+        async with counted(Path(top)) as (box, _):
+            files = DistantFiles(box, ["/workspace"], silent_s=1.0)
+            tree = files.tree("/workspace")
+            await tree.scan()
+            await box.write("one", b"1")
+            # What looks at the files is stopped for good, as any program of the same user may be.
+            line = "for p in /proc/[0-9]*; do grep -qs W[I]NDOW $p/cmdline && kill -STOP ${p#/proc/}; done"
+            await (await box.begin(_shell(line))).wait()
+            assert [seen.path for seen in (await tree.scan()).entries] == [b"one"]
+            await files.close()
+
+
 async def test_files_larger_than_what_a_box_keeps_of_output_come_back() -> None:
     log = Log()
     with TemporaryDirectory(prefix="d-") as top:

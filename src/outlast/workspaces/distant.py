@@ -6,8 +6,8 @@ seen before does not travel again. A command that runs in the box may kill that 
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from importlib import resources
 from os import fsdecode, fsencode
@@ -29,6 +29,8 @@ _WINDOW: Final = 8 * 1024 * 1024
 _AT_ONCE: Final = 192 * 1024
 """Bytes of steps that travel in one question."""
 _ENDING_S: Final = 5.0
+SILENT_S: Final = 120.0
+"""How long the job may say and read nothing: something in the box may have stopped it."""
 _CANNOT: Final = "The files in the sandbox cannot be reached"
 _KINDS: Final = frozenset({"file", "link", "dir", "other"})
 
@@ -46,10 +48,18 @@ class DistantFiles:
         box: held; it has `python3`.
         directories: in it, absolute.
         output_bytes: of a job's output that the box keeps (`outlast.sandbox.Limits.output_bytes`).
+        silent_s: how long the job may be silent until another is begun.
     """
 
-    def __init__(self, box: Box, directories: Sequence[str], output_bytes: int = _WINDOW) -> None:
+    def __init__(
+        self,
+        box: Box,
+        directories: Sequence[str],
+        output_bytes: int = _WINDOW,
+        silent_s: float = SILENT_S,
+    ) -> None:
         self._box = box
+        self._silent_s = silent_s
         self._directories = list(directories)
         self._window = max(2, min(_WINDOW, output_bytes))
         self._asking = anyio.Lock()
@@ -82,7 +92,7 @@ class DistantFiles:
         name = new_id("files")
         argv = [*PYTHON, "-c", _program(), str(self._window), *self._directories]
         job = await self._box.begin(JobAsk(name, argv, cwd="/", tied=True, stdin=True))
-        return _Talk(name, job, self._window)
+        return _Talk(name, job, self._window, self._silent_s)
 
     async def close(self) -> None:
         """End the job; nothing that was asked of it goes on."""
@@ -95,8 +105,9 @@ class DistantFiles:
 class _Talk:
     """What is said with one job."""
 
-    def __init__(self, name: str, job: Job, window: int) -> None:
+    def __init__(self, name: str, job: Job, window: int, silent_s: float) -> None:
         self.name = name
+        self._silent_s = silent_s
         self._job = job
         self._window = window
         self._output = job.output("stdout")
@@ -120,9 +131,21 @@ class _Talk:
         async for step in steps:
             ahead += _packed(_told(step), step.data)
             if len(ahead) >= _AT_ONCE:
-                await self._job.write(bytes(ahead))
+                await self._put(bytes(ahead))
                 ahead.clear()
-        await self._job.write(bytes(ahead + _packed({"do": "done"})))
+        await self._put(bytes(ahead + _packed({"do": "done"})))
+
+    async def _put(self, data: bytes) -> None:
+        with self._in_time():
+            await self._job.write(data)
+
+    @contextmanager
+    def _in_time(self) -> Generator[None]:
+        try:
+            with anyio.fail_after(self._silent_s):
+                yield
+        except TimeoutError:
+            raise _Cut(detail=f"{_CANNOT}: what looks at them there stands still.") from None
 
     async def answer(self) -> AsyncIterator[Said]:
         """The answer to the question that was asked last. What comes from a box is judged before it is used.
@@ -149,7 +172,8 @@ class _Talk:
 
     async def _more(self) -> None:
         try:
-            at, piece = await anext(self._output)
+            with self._in_time():
+                at, piece = await anext(self._output)
         except StopAsyncIteration:
             raise _Cut(detail=f"{_CANNOT}: what looks at them there ended early.") from None
         if at != self._at:

@@ -29,6 +29,7 @@ from outlast.workspaces.drive.statcache import StatKey, stat_key
 _BYTES: Final = 256 * 1024 * 1024
 """Of all that comes back at a time."""
 _MODES: Final = 0o700
+_DIRECTORY: Final[StatKey] = (0, 0, 0, 0)
 
 
 class DistantHome:
@@ -127,7 +128,9 @@ class DistantHome:
         await to_thread.run_sync(self._shape, gone, [one for one in changed if one.kind == "dir"])
         await self._take(files)
         self._there = {seen.path: seen.key for seen in scan.entries}
-        self._given = await to_thread.run_sync(lambda: dict(_walk(self._here)))
+        for path in gone:
+            self._given.pop(path, None)
+        self._given.update((one.path, _DIRECTORY) for one in changed if one.kind == "dir")
 
     def _shape(self, gone: Sequence[bytes], dirs: Sequence[Seen]) -> None:
         for path in sorted(gone, key=len, reverse=True):
@@ -154,10 +157,11 @@ class DistantHome:
                         detail=f"The sandbox gives {shown(chunk.path)}, which it was not asked for."
                     )
                 if chunk.end is not None:
-                    await to_thread.run_sync(self._write, chunk.path, b"".join(parts), chunk.end)
+                    written = await to_thread.run_sync(self._write, chunk.path, b"".join(parts), chunk.end)
+                    self._given[chunk.path] = written
                     parts.clear()
 
-    def _write(self, path: bytes, data: bytes, seen: Seen) -> None:
+    def _write(self, path: bytes, data: bytes, seen: Seen) -> StatKey:
         above, name = _above(path)
         aside = f".{new_id('fetched')}".encode()
         with _said(path), opened(self._here, above) as fd:
@@ -169,6 +173,7 @@ class DistantHome:
             finally:
                 os.close(inner)
             os.rename(aside, name, src_dir_fd=fd, dst_dir_fd=fd)
+            return stat_key(os.stat(name, dir_fd=fd, follow_symlinks=False))
 
 
 def _above(path: bytes) -> tuple[bytes, bytes]:
@@ -206,6 +211,6 @@ def _walk(top: str) -> Iterator[tuple[bytes, StatKey]]:
             at = joined(path, name)
             if S_ISDIR(stat.st_mode):
                 ahead.append(at)
-                yield at, (0, 0, 0, 0)
+                yield at, _DIRECTORY
             elif S_ISREG(stat.st_mode) or S_ISLNK(stat.st_mode):
                 yield at, stat_key(stat)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Se
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from anyio import to_thread
 
@@ -36,9 +37,12 @@ from outlast.workspaces.drive.format import (
 )
 from outlast.workspaces.drive.paths import joined, split_path
 from outlast.workspaces.drive.remote import KINDS, Chunk, RemoteTree, Scan, Seen, Step
-from outlast.workspaces.drive.scanning import SAID_LIMIT, Listing, build
+from outlast.workspaces.drive.scanning import BYTES_LIMIT, SAID_LIMIT, Listing, build
 from outlast.workspaces.drive.statcache import Known, Line, StatKey, from_items, is_racy, load, save
 from outlast.workspaces.drive.tree import Drive
+
+GROWTH: Final = 64 * 1024 * 1024
+"""Bytes by which a file may be larger than it was a moment before: the machine could go on for ever."""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,10 @@ class _Found:
     wanted: dict[bytes, Seen] = field(default_factory=dict[bytes, Seen])
     """Files whose content is not known."""
     left_out: list[str] = field(default_factory=list[str])
+
+    def wanted_size(self, path: bytes) -> int:
+        """Of a file that was asked for, as it was scanned."""
+        return self.wanted[path].size if path in self.wanted else 0
 
 
 class RemoteFolder:
@@ -108,6 +116,8 @@ class RemoteFolder:
                 at = chunk.path
                 whole.update(chunk.data)
                 size += len(chunk.data)
+                if size > found.wanted_size(chunk.path) + GROWTH:
+                    raise WorkspaceError(detail=f"{shown(chunk.path)} grows faster than it can be read.")
                 parts.append(chunk.data)
                 if sum(map(len, parts)) >= PIECE:
                     data = b"".join(parts)
@@ -197,11 +207,19 @@ def _check_chunk(chunk: Chunk, wanted: Mapping[bytes, Seen], at: bytes) -> None:
         raise WorkspaceError(detail=f"The machine gives parts of {shown(chunk.path)} that make no file.")
 
 
+def _check_size(scan: Scan) -> None:
+    # One file with a hole in it may say that it has a million times as many bytes as there are.
+    if len(scan.entries) > ENTRIES_LIMIT or sum(seen.size for seen in scan.entries) > BYTES_LIMIT:
+        raise WorkspaceError(
+            detail=f"The workspace holds more than {BYTES_LIMIT >> 30} GB, or more than {ENTRIES_LIMIT:,} entries, "
+            "and so cannot be written down. Remove what need not be kept."
+        )
+
+
 def _sorted_in(scan: Scan, known: Known) -> _Found:
     """What was scanned, by directory; what is known stands there as it is known."""
     found = _Found({b"": {}})
-    if len(scan.entries) > ENTRIES_LIMIT:
-        raise WorkspaceError(detail=f"The workspace holds more than {ENTRIES_LIMIT:,} entries.")
+    _check_size(scan)
     for seen in scan.entries:
         directory, _, name = seen.path.rpartition(b"/")
         lines = found.dirs.get(directory)
