@@ -131,6 +131,29 @@ def test_an_open_turn_and_one_that_may_begin_refuse_it(shop: Shop) -> None:
     assert shop.files() == LAST
 
 
+@pytest.mark.parametrize("at", ["checkpoint", "restore"])
+def test_a_turn_that_begins_meanwhile_is_told_of(
+    shop: Shop, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act = getattr(Folder, at)
+
+    async def beside(folder: Folder, root: str) -> object:
+        done = await act(folder, root)
+        async with open_world(shop.url) as world:
+            kept = Kept(world, "s", turn=3, seq=(await world.get("s")).seq)
+            await kept.begin()
+        return done
+
+    monkeypatch.setattr(Folder, at, beside)
+    said = shop.json("s", "--yes", status=5)["message"]
+    if at == "checkpoint":
+        assert "nothing was brought back" in said
+        assert shop.files() == LAST
+    else:
+        assert "has begun meanwhile" in said
+        assert shop.files() == {"a.txt": "two\n", "new.txt": "new\n"}
+
+
 def test_what_is_no_directory_of_the_user_s_is_left(shop: Shop) -> None:
     async def fill(world: World) -> None:
         await Kept(world, "virtual").open()

@@ -5,7 +5,8 @@ what the files then are is in the log after the last. Cut off in between, and do
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from outlast.cli.text import plain
 from outlast.cli.trees import Trees, shown
 from outlast.codec import Packer, encode_records, record_refs
 from outlast.drive import Capture
-from outlast.errors import BadInput, Refused, WorkspaceError
+from outlast.errors import BadInput, CommitConflict, Fenced, NotIdle, Refused, WorkspaceError
 from outlast.fold import SessionState
 from outlast.records import FORMAT, AnyRecord, FilesKept
 from outlast.session import Session
@@ -36,6 +37,14 @@ from outlast.world.commit import make_commit
 AHEAD: Final = 4 * 1024 * 1024
 """Bytes of packs in one commit."""
 CHANGED_LIMIT: Final = 100
+BEGAN_BEFORE: Final = (
+    "Something has begun to work on {session}: nothing was brought back. Let it end, and try again."
+)
+BEGAN_MEANWHILE: Final = (
+    "The files were brought back, but a turn of {session} has begun meanwhile: it may have seen some as they were, and "
+    "what it had changed by then is gone. Look at what it does, with `outlast follow {session}`. What the files were "
+    "before is kept at commit {kept}."
+)
 NOT_YOURS: Final = (
     "{session} works in {where}, which outlast keeps by itself: there is no directory of yours to bring back. To go on "
     "from before a turn, fork it: outlast fork {session} --turn N."
@@ -167,9 +176,11 @@ class _Undoing:
             await self._show(changes, now.root, root)
         if not yes:
             _ask(len(changes), before)
-        kept = await self._keep(now)
+        with _unless_begun(BEGAN_BEFORE.format(session=session)):
+            kept = await self._keep(now)
         await self.ground.folder(drive, extent.without(spared)).restore(root)
-        await self._write([self._record(root, paths)], {})
+        with _unless_begun(BEGAN_MEANWHILE.format(session=session, kept=kept)):
+            await self._write([self._record(root, paths)], {})
         back = f"outlast undo {session} --at {kept}"
         self.setup.say(
             {**facts, "back": kept},
@@ -240,6 +251,15 @@ class _Undoing:
         )
         await world.commit_idle(self.session.id, make_commit(header, encode_records(records), packer.blobs))
         state.seq += 1
+
+
+@contextmanager
+def _unless_begun(otherwise: str) -> Generator[None]:
+    """Raises `Refused` where somebody has begun to work on the session."""
+    try:
+        yield
+    except (NotIdle, CommitConflict, Fenced) as error:
+        raise Refused(detail=otherwise) from error
 
 
 def _pieces(packs: Mapping[str, bytes]) -> Iterator[Mapping[str, bytes]]:
