@@ -10,46 +10,41 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from outlast.adapter import Agent, TurnResult, Waiting
+from outlast.adapter import Agent, Waiting
 from outlast.clock import Clock
 from outlast.documents import Shapes
 from outlast.engine.attempt import EngineAttempt, Surroundings
 from outlast.engine.batch import Batcher, patiently
-from outlast.engine.budget import cut_off, evidence, used_up
-from outlast.engine.context import FAILED, HANDED_OVER, Context
+from outlast.engine.budget import used_up
+from outlast.engine.context import HANDED_OVER, Context
 from outlast.engine.control import Control
 from outlast.engine.documents import Documents
-from outlast.engine.effects import as_unicode, described
+from outlast.engine.effects import described
 from outlast.engine.errands import Errands
-from outlast.engine.inbox import CANCELLED, InboxReader, as_prompts
+from outlast.engine.inbox import InboxReader
+from outlast.engine.leaving import Leaving
 from outlast.engine.load import load
 from outlast.engine.outbox import Outbox
-from outlast.engine.pauses import pause_s
 from outlast.engine.recover import recover
-from outlast.engine.settle import closing_records
 from outlast.engine.skew import not_behind
 from outlast.engine.spacing import Spacing
 from outlast.engine.stopping import STUBBORN, stop
 from outlast.engine.telling import Telling
 from outlast.engine.term import Term
 from outlast.engine.upshot import End, upshot
-from outlast.engine.waits import WAITING, next_end, only_waits
 from outlast.engine.writer import Writer
 from outlast.errors import (
     AttemptLost,
-    BadInput,
     HarnessError,
-    ModelCallFailed,
     NotFound,
     OutlastError,
     Refused,
-    WorldUnavailable,
 )
-from outlast.fold import SessionState, TurnState
+from outlast.fold import SessionState
 from outlast.gate import Gate, Point
 from outlast.notify import Notifier
 from outlast.offers import OFFERED
-from outlast.records import AttemptEnded, TurnOpened, TurnParked
+from outlast.records import TurnOpened
 from outlast.workspace import Note
 from outlast.world import Claim, Lease, World
 
@@ -128,8 +123,7 @@ class _Session:
         world, gate, clock = advancer.world, advancer.gate, advancer.clock
         telling = Telling(writer, advancer.notifier, gate=gate, clock=clock, tenant=world.tenant)
         self._outbox = Outbox(writer, telling, Errands(world, writer, gate=gate, clock=clock))
-        self._opened_at = 0
-        """Number of the commit that opened the turn; 0 of one that another worker opened."""
+        self._leaving = Leaving(world, writer, self._inbox, self._outbox, control, clock)
 
     async def run(self) -> None:
         async with self._inbox.listening(), self._outbox.going_on():
@@ -193,16 +187,8 @@ class _Session:
         await self._advancer.gate.cross(Point.TURN_OPENED)
         # Durable before the harness starts: one that kills its worker at once would else use up no budget, for ever.
         await self._writer.durable(landed)
-        self._opened_at = self._writer.state.seq
+        self._leaving.opened_at = self._writer.state.seq
         return True
-
-    async def _drop_deltas(self) -> None:
-        """Free what the turns before this one showed; its own stays until the next is settled."""
-        # If it fails, or is left out here, the next turn's call frees this too; what a refusal means, the next commit
-        # finds out.
-        if self._opened_at and self._writer.state.shown:
-            with suppress(NotFound, Refused, WorldUnavailable):
-                await self._advancer.world.drop_deltas(self._writer.lease, self._opened_at)
 
     async def _attempt(self, *, resumed: bool) -> bool:
         """Carry the open turn on. True when it was settled and the session may go on to its next prompt."""
@@ -213,12 +199,12 @@ class _Session:
         agent = advancer.agents[state.opened.agent]
         context = self._context(agent)
         if self._inbox.cancels:
-            return await self._settle(context, None, None)
+            return await self._leaving.settle(context, None, None)
         if turn.parked is not None or used_up(turn, agent):
-            return await self._leave_parked(turn)
+            return await self._leaving.leave_parked(turn)
         # By time alone the World's clock decides, which may be ahead of this one.
         if self._inbox.woke and self._advancer.clock.now() < turn.again_at_s:
-            return await self._pause_on(turn)
+            return await self._leaving.pause_on(turn)
         if resumed and self._claim.proof == "expired":
             await asyncio.sleep(advancer.kill_grace_s)
         try:
@@ -228,8 +214,8 @@ class _Session:
                 attempt = EngineAttempt(context, agent, around, resumed=resumed, prompt=str(prompt))
                 end = await self._advance(attempt, context)
         except Exception as error:  # noqa: BLE001 - handled: the attempt failed, and its reason goes into the log
-            return await self._failed(context, error)
-        return await self._finish(attempt, context, end)
+            return await self._leaving.failed(context, error)
+        return await self._leaving.finish(attempt, context, end)
 
     def _context(self, agent: Agent) -> Context:
         advancer = self._advancer
@@ -287,111 +273,6 @@ class _Session:
                 raise
             # Of its own making. The others, out of a task, would take the event loop along.
             raise HarnessError(harness="the adapter", reason=described(error)) from error
-
-    async def _finish(self, attempt: EngineAttempt, context: Context, end: End | OutlastError | None) -> bool:
-        if self._writer.lost is not None:
-            raise self._writer.lost
-        if context.stopping == CANCELLED:
-            return await self._settle(context, None, attempt)
-        if isinstance(end, TurnResult) and context.stopping is None:
-            return await self._settle(context, end, attempt)
-        if context.stopping == WAITING or (isinstance(end, Waiting) and context.stopping is None):
-            return await self._suspend(context, attempt)
-        if isinstance(end, BadInput) and context.stopping is None:
-            return await self._settle(context, TurnResult("failed", error=str(end)), attempt)
-        if isinstance(end, OutlastError) and context.stopping in {None, FAILED}:
-            return await self._failed(context, end)
-        if context.stopping == HANDED_OVER:
-            await self._hand_over(context)
-        return False
-
-    async def _hand_over(self, context: Context) -> None:
-        """Leave the turn to the next attempt: at once, or when a provider that has refused wants to be asked again."""
-        now, turn = self._advancer.clock.now(), context.turn
-        fence, asked_s = self._writer.lease.fence, context.retry_after_s
-        cut = tuple(call.intent.call for call in turn.open_calls() if cut_off(call, fence))
-        again_s = now + asked_s if asked_s else 0.0
-        self._writer.wake_at_s = again_s or None
-        waits = only_waits(self._writer.state, turn, now)
-        await self._writer.write(
-            AttemptEnded(turn.turn, "handed_over", at_s=now, cut=cut, waits=waits, again_at_s=again_s)
-        )
-
-    async def _suspend(self, context: Context, attempt: EngineAttempt) -> bool:
-        """All that the turn does is wait: give the session back until one of its waits may end, by time or by input."""
-        turn, now = context.turn, self._advancer.clock.now()
-        # What came last: a steer that stayed in the inbox would wake the session at once, again and again.
-        await self._inbox.read(attempt, context)
-        if self._inbox.cancels:
-            return await self._settle(context, None, attempt)
-        overtaken = attempt.calls.waits.overtaken
-        if not overtaken and not any(call.intent.kind == "wait" for call in turn.open_calls()):
-            return await self._failed(
-                context, HarnessError(harness="the adapter", reason="it waits for nothing")
-            )
-        self._writer.wake_at_s = now if overtaken else next_end(self._writer.state, turn, now)
-        self._writer.asleep = self._writer.wake_at_s is None
-        packer = self._writer.packer()
-        steers = attempt.steers.untaken()
-        records = [
-            AttemptEnded(turn.turn, "waiting", at_s=now),
-            *as_prompts(self._writer.state, steers, packer, now),
-        ]
-        self._control.context = None
-        await self._writer.write(
-            *records,
-            packer=packer,
-            consumes=[steer.input for steer in steers],
-            release=not self._outbox.owes(settling=False),
-        )
-        return False
-
-    async def _settle(self, context: Context, end: TurnResult | None, attempt: EngineAttempt | None) -> bool:
-        await context.gate.cross(Point.BEFORE_SETTLE)
-        packer = self._writer.packer()
-        steers = () if attempt is None else attempt.steers.untaken()
-        consumes = [*(steer.input for steer in steers), *self._inbox.cancels]
-        self._inbox.cancels = []
-        now, closing = context.clock.now(), closing_records(context.turn, end, packer, context.clock)
-        records = [*closing, *as_prompts(self._writer.state, steers, packer, now)]
-        self._control.context = None
-        await self._drop_deltas()
-        # A prompt that comes meanwhile makes the session ready again, whoever claims it then.
-        state, writer = self._writer.state, self._writer
-        owes = self._outbox.owes(settling=True)
-        last = not (steers or state.queue or writer.wants_snapshot or owes)
-        await self._writer.write(*records, packer=packer, consumes=consumes, release=last)
-        await context.gate.cross(Point.AFTER_SETTLE)
-        return True
-
-    async def _failed(self, context: Context, error: Exception) -> bool:
-        """The harness or the provider failed: let another attempt try, later; budgets of their own bound how often."""
-        now, turn = self._advancer.clock.now(), context.turn
-        text = as_unicode(str(error)) if isinstance(error, OutlastError) else described(error)
-        provider = isinstance(error, ModelCallFailed)
-        again_s = now + pause_s(turn, provider=provider, asked_s=context.retry_after_s)
-        self._writer.wake_at_s = again_s
-        why = "provider" if provider else "failed"
-        await self._writer.write(AttemptEnded(turn.turn, why, text, now, again_at_s=again_s))
-        return False
-
-    async def _pause_on(self, turn: TurnState) -> bool:
-        """An input has woken the session before its pause is over: that goes on, and the attempt counts for nothing."""
-        self._writer.wake_at_s = turn.again_at_s
-        now = self._advancer.clock.now()
-        again_s = turn.again_at_s
-        await self._writer.write(
-            AttemptEnded(turn.turn, "handed_over", at_s=now, waits=True, again_at_s=again_s)
-        )
-        return False
-
-    async def _leave_parked(self, turn: TurnState) -> bool:
-        """The turn waits for a person, from now on if its budget is used up. Steers wait behind it, as prompts."""
-        if turn.parked is None:
-            now = self._advancer.clock.now()
-            await self._writer.write(TurnParked(turn.turn, "stuck", evidence(turn), now))
-        await self._inbox.read()
-        return False
 
 
 def _cancel(task: "asyncio.Task[End]", cancelled: "asyncio.Future[None]") -> None:
