@@ -245,7 +245,7 @@ def _placed(use: ToolUse, shop: Path) -> ToolUse:
 
 @pytest.mark.timeout(180)
 @pytest.mark.full
-@pytest.mark.parametrize("name", [harness(name) for name in SUBJECTS])
+@pytest.mark.parametrize("name", [harness(name) for name in SUBJECTS if name not in {"codex", "opencode"}])
 async def test_a_worker_killed_as_the_file_changes_leaves_nothing_unsaid(name: str, tmp_path: Path) -> None:
     subject, _ = SUBJECTS[name]
     edit = subject.write("note.txt", TEXT)
@@ -328,7 +328,7 @@ async def test_anew(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(180)
 @pytest.mark.full
-@pytest.mark.parametrize("name", [harness(name) for name, (_, edits) in SUBJECTS.items() if edits])
+@pytest.mark.parametrize("name", [harness("claude-code"), harness("opencode")])
 async def test_an_edit_that_was_cut_off_before_it_was_made_is_made_by_the_program(
     name: str, tmp_path: Path
 ) -> None:

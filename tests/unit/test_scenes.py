@@ -8,6 +8,9 @@ import anyio
 import pytest
 
 from outlast.adapter import Places, Processes
+from outlast.clock import SystemClock
+from outlast.engine.harness import SupervisedProcesses
+from outlast.engine.keeper import Keeper
 from outlast.engine.scene import PlaceScene, SiteScene, asked, noted
 from outlast.errors import WorkspaceError
 from outlast.inquiry import READ_LIMIT, Scene, Witness
@@ -106,3 +109,25 @@ async def test_an_inquiry_s_own_word_is_taken(tmp_path: Path) -> None:
     assert await noted(Asked({"is": "it"}), place(tmp_path)) == {"is": "it"}
     for said in (Done("so"), NotDone(), Unsure("who knows")):
         assert await asked(Asked(said), place(tmp_path), {}) == said
+
+
+@pytest.mark.crash
+async def test_a_command_is_run_where_there_is_no_more_than_a_directory(
+    at: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_namespace() -> bool:
+        return False
+
+    monkeypatch.setenv("OUTLAST_SECRET", "hush")
+    async with Keeper(lambda: 60.0, ttl_s=60.0, on_lost=lambda _: None, clock=SystemClock()) as keeper:
+        processes = SupervisedProcesses(tmp_path / "locks", keeper, 60.0, no_namespace)
+        scene = PlaceScene(Places(at, at), processes)
+        ran = await scene.run(
+            "pwd; echo $OUTLAST_SECRET.; echo no >&2; exit 3", cwd="directory", timeout_s=30
+        )
+        assert (ran.status, ran.stdout, ran.stderr) == (3, f"{at}/directory\n.\n", "no")
+        assert not ran.timed_out
+        began_s = anyio.current_time()
+        ran = await scene.run("echo begun; sleep 60", timeout_s=1)
+        assert (ran.status, ran.timed_out) == (124, True)
+        assert anyio.current_time() - began_s < 30

@@ -7,7 +7,7 @@ from typing import Final
 
 from outlast.gate import Point
 from outlast.records import CallIntent, CallOutcome, CallStarted, Verdict
-from outlast.testing.adapter_contract.case import Case, Ground, promise
+from outlast.testing.adapter_contract.case import Case, Ground, Lacking, promise
 from outlast.testing.adapter_contract.kill_cases import LAST, carried_on
 from outlast.testing.adapter_contract.stage import Stage, prompt, says
 from outlast.testing.faults import Spot
@@ -26,6 +26,8 @@ async def _cut_off(ground: Ground, spot: Spot) -> AsyncGenerator[tuple[Stage, Pa
     """A worker has died around an edit; the file that this makes."""
     edit = ground.write(NAME, TEXT)
     async with ground.staged({"go": [Step(text="I write.", tools=(edit,)), *says(LAST)]}) as stage:
+        if stage.agent.adapter.resolve(edit.name, edit.input, {}).inquiry is None:
+            raise Lacking("what its tools do to files is not known")
         await stage.send(prompt("go"), id="go")
         await stage.killed_at(spot)
         yield stage, stage.shop / NAME
