@@ -196,6 +196,19 @@ async def test_a_push_by_force_over_what_nobody_has_seen_is_in_doubt(here: Here)
     assert await cut_off(here, "git push") == NotDone()
 
 
+async def test_a_push_below_what_somebody_else_has_pushed_since(here: Here) -> None:
+    here.git("commit -qam two")
+    theirs = "cd .. && git clone -q origin.git other && cd other && git commit -q --allow-empty -m x && git push -q"
+    answer = await cut_off(
+        here, "git push", "git push -q && git update-ref refs/remotes/origin/main HEAD~", theirs
+    )
+    assert isinstance(answer, Done)
+    assert f"{here.git('rev-parse HEAD')[:10]} is in main of origin" in words(answer)
+    # What does not have it was moved before, or without it: a push that is made again is refused.
+    here.git("commit -q --amend -m other")
+    assert await cut_off(here, "git push") == NotDone()
+
+
 async def test_a_remote_that_does_not_answer_is_in_doubt(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outlast.adapters.shell_inquiry.PAUSES_S", (0.0,))
     here.git("commit -qam two")

@@ -264,8 +264,10 @@ def _unknown(line: Line, n: int, deed: Push, ref: str, remote: str) -> str:
         return "no remote was named for the branch"
     if int(before.get(f"a{n}.urls", "0").strip() or 0) > 1:
         return f"{remote} stands for several repositories"
-    if deed.refspec is None and before.get(f"a{n}.default") == "matching":
-        return "push.default makes it push every branch"
+    if before.get(f"a{n}.mirror") == "true" or (
+        deed.refspec is None and before.get(f"a{n}.default") == "matching"
+    ):
+        return "it is set up to push every branch"
     if deed.refspec is None and not deed.remote and line.earlier(n, Branch):
         return "git was not told where the new branch goes"
     return "" if ref else "it cannot be told to which reference it goes"
@@ -291,9 +293,26 @@ def found_there(line: Line, n: int, goal: Goal, there: str) -> Finding:
         return Finding("unsure", f"{said}, and the commit that was to be there is not here any more")
     if goal.forced and there != goal.seen:
         return Finding("unsure", f"{said}, which is neither what was pushed nor what was seen there before")
+    if not (line.same or not goal.commit or _stands(line, n)):
+        here = short(line.after.get(f"{line.place(n)}.head", ""))
+        gone = (
+            f"; {short(goal.commit)}, which was to be there, may be gone from here, where HEAD is at {here}"
+        )
+        return Finding("not_done", said + gone, harmless=False)
     wanted = f", not at {short(goal.commit)}" if goal.commit else ""
-    harmless = line.same or not goal.commit or _stands(line, n)
-    return Finding("not_done", said + wanted, (typed(act),), harmless)
+    return Finding("not_done", said + wanted, (typed(act),))
+
+
+def is_unexplained(goal: Goal, there: str) -> bool:
+    """Whether somebody else has moved the reference, before the push or behind it."""
+    return bool(goal.commit) and there not in {"", goal.commit, goal.seen}
+
+
+def found_below(line: Line, n: int, goal: Goal, there: str) -> Finding:
+    """Of a push whose commit is below what somebody else has pushed since."""
+    at = f"{goal.ref.removeprefix('refs/heads/')} of {goal.remote}"
+    said = f"`{shown(line.acts[n])}`: {short(goal.commit)} is in {at}, which is at {short(there)} by now"
+    return Finding("done", said)
 
 
 def _stands(line: Line, n: int) -> bool:

@@ -17,14 +17,15 @@ from outlast.adapters.shell import judge
 from outlast.adapters.shell_acts import Act, Branch, Commit, PullRequest, Push
 from outlast.adapters.shell_found import (
     Finding,
-    Goal,
     Line,
     Listed,
     brought_from,
     found_at_forge,
+    found_below,
     found_here,
     found_there,
     goal_of,
+    is_unexplained,
     shown,
 )
 from outlast.adapters.shell_looks import (
@@ -129,9 +130,9 @@ class _Asking:
         known = line.unseen(n) or line.unbegun(n)
         if known is not None:
             return known
-        return await (self._pushed(n, deed) if isinstance(deed, Push) else self._opened(n, deed))
+        return await (self._pushed(n) if isinstance(deed, Push) else self._opened(n, deed))
 
-    async def _pushed(self, n: int, deed: Push) -> Finding:
+    async def _pushed(self, n: int) -> Finding:
         line, act, goal = self.line, self.line.acts[n], goal_of(self.line, n)
         if goal.unknown:
             return Finding("unsure", f"`{shown(act)}`: {goal.unknown}")
@@ -139,22 +140,21 @@ class _Asking:
         there = reference_of(facts, goal.ref)
         if there is None:
             return _unanswered(act, goal.remote, facts)
-        if there and not goal.commit:
-            brought = await self._brought(n, goal, there)
+        if is_unexplained(goal, there) or (there and not goal.commit):
+            text = fetched(act.entered, goal.remote, goal.ref, there, goal.commit, len(line.acts) + 1)
+            facts = await _look(self.scene, self.place, text, FAR_S)
+            if goal.commit and facts.get("below"):
+                return found_below(line, n, goal, there)
+            brought = None if goal.commit else brought_from(line, n, goal, log_of(facts, "log"))
             if brought is not None:
                 return brought
         return found_there(line, n, goal, there)
 
-    async def _brought(self, n: int, goal: Goal, there: str) -> Finding | None:
-        act, most = self.line.acts[n], len(self.line.acts) + 1
-        text = fetched(act.entered, goal.remote, goal.ref, there, most)
-        return brought_from(
-            self.line, n, goal, log_of(await _look(self.scene, self.place, text, FAR_S), "log")
-        )
-
     async def _opened(self, n: int, deed: PullRequest) -> Finding:
         line, act = self.line, self.line.acts[n]
         head = deed.head.rpartition(":")[2] or line.branch(n).removeprefix("refs/heads/")
+        if not head:
+            return Finding("unsure", f"`{shown(act)}`: HEAD was on no branch")
         facts = await self._far(pull_requests(act.entered, deed, head))
         listed = _listed(text_of(facts, "heard")) if facts.get("status") == "0" else None
         if listed is None:

@@ -115,6 +115,7 @@ def _of_push(key: str, push: Push) -> str:
         f'p {key}.remote "$remote"; p {key}.own "$own"',
         f'p {key}.urls "$(git remote get-url --push --all "$remote" | wc -l)"',
         f'p {key}.default "$(git config push.default)"',
+        f'p {key}.mirror "$(git config --bool "remote.$remote.mirror")"',
         f'to=$(git for-each-ref --format="%(push:remoteref)" "$branch"); p {key}.target "$to"',
         'at=${branch#refs/heads/}; [ "$remote" = "$own" ] && [ -n "$to" ] && at=${to#refs/heads/}',
         f'p {key}.upstream "$(git config "branch.${{branch#refs/heads/}}.merge")"',
@@ -141,13 +142,14 @@ def at_remote(entered: Sequence[str], remote: str, ref: str) -> str:
     )
 
 
-def fetched(entered: Sequence[str], remote: str, ref: str, commit: str, count: int) -> str:
-    """The newest commits of a reference of another repository, which was found at `commit`: `log`."""
+def fetched(entered: Sequence[str], remote: str, ref: str, there: str, ours: str, count: int) -> str:
+    """The newest commits of a reference of another repository, found at `there`: `log`; and whether `ours` is below."""
     return _BEGIN + _there(
         entered,
         f"{_url(remote)}\n"
         f'git fetch -q --no-tags --no-write-fetch-head --refmap= "$u" {quote(ref)}\n'
-        f'p log "$(git log {_LOG_FORMAT} -n {count} {quote(commit)} | b)"',
+        f'p log "$(git log {_LOG_FORMAT} -n {count} {quote(there)} | b)"\n'
+        f"git merge-base --is-ancestor {quote(ours)} {quote(there)} && p below yes",
     )
 
 
