@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from outlast.records import CallOutcome, FilesKept
+from outlast.records import CallOutcome, FilesKept, Mirrored
 from outlast.sites import WorldPacks
 from outlast.testing.adapter_contract import Stage, Subject, staged
 from outlast.testing.adapter_contract.shop import release
@@ -293,3 +293,37 @@ async def test_what_codex_goes_on_with_is_waited_for(tmp_path: Path) -> None:
         assert log.read_text() == "begun\nended\n"
         told_of("codex", stage.last_body().decode())
         assert [one.status for one in await stage.of_kind(CallOutcome) if one.call == waits.call] == ["ok"]
+
+
+SWAP = (
+    "find $HOME /tmp -name '*.jsonl' -size +0 2>/dev/null |"
+    " while read f; do rm -f $f; ln -s {secret} $f; echo swapped; done"
+)
+FOUND = "the key of whoever runs the worker"
+
+
+async def mirrored(stage: Stage) -> bytes:
+    """All that the log has of the harness's own files."""
+    payloads = [one.lines for one in await stage.of_kind(Mirrored)]
+    held = await WorldPacks(stage.world, "s").get_many([one.ref for one in payloads if one.ref])
+    return b"".join([*held.values(), *(str(one.value()).encode() for one in payloads if not one.ref)])
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", [harness("codex"), full("pi"), full("claude-code")])
+async def test_a_conversation_that_is_a_link_leads_the_worker_nowhere(name: str, tmp_path: Path) -> None:
+    """The worker keeps the conversation that lies in the session's HOME, where what the model runs may put a link."""
+    subject, secret = SUBJECTS[name], tmp_path / "secret"
+    secret.write_text(f"{FOUND}\n" * 20_000)
+    command = subject.shell(SWAP.format(secret=secret))
+    assert command is not None
+    script = {"go": [Step(text="I swap.", tools=(command,)), *says("Swapped.")]}
+    async with staged(subject, tmp_path, script) as stage:
+        stage.workspace = sandbox(idle_s=0)
+        turn = await stage.send(prompt("go"))
+        with anyio.move_on_after(60):
+            await stage.finish(turn)
+        kept = await mirrored(stage)
+        assert b"I swap." in kept or name == "claude-code"
+        assert FOUND.encode() not in kept
+    assert secret.read_text() == f"{FOUND}\n" * 20_000
