@@ -198,3 +198,19 @@ async def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
     ):
         with pytest.raises(WorkspaceError, match=said):
             await files.read(path)
+
+
+def test_a_file_that_goes_while_a_directory_is_measured_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("stays", "goes"):
+        (tmp_path / name).write_text("x")
+    scandir = os.scandir
+
+    def going(at: bytes) -> list["os.DirEntry[bytes]"]:
+        found = list(scandir(at))
+        (tmp_path / "goes").unlink()
+        return found
+
+    monkeypatch.setattr(os, "scandir", going)
+    assert measured(tmp_path) == Extent()

@@ -76,12 +76,20 @@ def measured(directory: Path) -> Extent | str:
         return UNTOLD.format(reason=untold)
     size = 0
     for entries, entry in enumerate(_all(os.fsencode(directory), extent), 1):
-        size += entry.stat(follow_symlinks=False).st_size if entry.is_file(follow_symlinks=False) else 0
+        size += _size(entry)
         if entries > ENTRIES_LIMIT:
             return TOO_MUCH.format(what=f"{ENTRIES_LIMIT:,} files")
         if size > BYTES_LIMIT:
             return TOO_MUCH.format(what=f"{BYTES_LIMIT // 1024**2} MB")
     return extent
+
+
+def _size(entry: "os.DirEntry[bytes]") -> int:
+    """Bytes of a file; none of what goes while we look."""
+    try:
+        return entry.stat(follow_symlinks=False).st_size if entry.is_file(follow_symlinks=False) else 0
+    except OSError:
+        return 0
 
 
 def _all(root: bytes, extent: Extent) -> Iterator["os.DirEntry[bytes]"]:
