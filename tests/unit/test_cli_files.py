@@ -148,6 +148,10 @@ def test_tar_holds_modes_times_links_and_empty_directories(line: Line, tmp_path:
             content = archive.extractfile("bin")
             assert content is not None
             assert content.read() == b"\x00\xff"
+            assert archive.getmember("run").pax_headers["mtime"] == "0.000000005", "to the nanosecond"
+    with tarfile.open(fileobj=io.BytesIO(line.run("s", "tar", "src", "--turn", "2").stdout_bytes)) as archive:
+        assert archive.getnames() == ["src/app.py"]
+    line.run("s", "tar", "nowhere", status=3)
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,21 @@
 import sys
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import click
 import msgspec
 
 from outlast.cli.options import SESSION, Setup, examples, perform, shared
-from outlast.cli.tars import write_tar
 from outlast.cli.text import plain
 from outlast.cli.trees import Trees, shown
 from outlast.drive import Entry
 from outlast.errors import BadInput
 from outlast.session import Session
+from outlast.workspaces.drive import to_tar
 
 MOST_BYTES: Final = 1 << 30
 """Of a file that `cat` prints."""
@@ -177,11 +178,19 @@ async def _tar(setup: Setup, trees: Trees, ask: _Ask) -> None:
     if ask.output is None:
         if sys.stdout.isatty():
             raise BadInput(detail="A tar archive is nothing for a terminal. Give --output FILE, or a pipe.")
-        await write_tar(sys.stdout.buffer, trees.drive, root, ask.path)
+        await _archive(sys.stdout.buffer, trees, root, ask.path)
         return
     with ask.output.open("wb") as file:
-        count = await write_tar(file, trees.drive, root, ask.path)
+        await _archive(file, trees, root, ask.path)
+    count = len([entry async for entry in trees.drive.entries(root, ask.path)])
     setup.say({"file": str(ask.output), "entries": count}, f"wrote {count} entries to {ask.output}")
+
+
+async def _archive(file: IO[bytes], trees: Trees, root: str, path: str) -> None:
+    async with aclosing(to_tar(trees.drive, root, path)) as pieces:
+        async for piece in pieces:
+            file.write(piece)
+    file.flush()
 
 
 VERBS: Final[Mapping[str, Callable[[Setup, Trees, _Ask], Awaitable[None]]]] = {

@@ -1,10 +1,10 @@
 """A tree as a tar archive, in the pax format: any name, any size, times to the nanosecond."""
 
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
-from outlast.workspaces.drive.format import DIR, FILE, LINK, Item, parse_root
+from outlast.workspaces.drive.format import DIR, FILE, LINK, Item
 from outlast.workspaces.drive.paths import decode_text
 from outlast.workspaces.drive.tree import Drive
 
@@ -12,21 +12,20 @@ _TYPES: Final = {FILE: tarfile.REGTYPE, LINK: tarfile.SYMTYPE, DIR: tarfile.DIRT
 _SECOND_NS: Final = 1_000_000_000
 
 
-async def to_tar(drive: Drive, root: str, under: str = "") -> AsyncIterator[bytes]:
-    """The archive of a tree, or of what is below a directory of it, in pieces of at most 1 MiB.
+async def to_tar(drive: Drive, root: str, under: str = "") -> AsyncGenerator[bytes]:
+    """The archive of a tree, or of what is below a path of it, in pieces of at most 1 MiB. Names are those of the tree.
 
     Raises:
         FileMissing: nothing is at `under`.
         PacksBroken, PacksGone
     """
-    item, path = await drive.walker.get(root, under) if under else (parse_root(root), b"")
+    item, path = await drive.walker.get(root, under)
     if item.kind != DIR:
-        async for piece in _one(drive, path.rpartition(b"/")[2], item):
+        async for piece in _one(drive, path, item):
             yield piece
     else:
-        skip = len(path) + 1 if path else 0
         async for at, below in drive.walker.below(item, path):
-            async for piece in _one(drive, at[skip:], below):
+            async for piece in _one(drive, at, below):
                 yield piece
     yield bytes(2 * tarfile.BLOCKSIZE)
 
