@@ -1,13 +1,11 @@
 """Records to bytes and back; JSON values to payloads and blobs; conversations to content-addressed lists.
 
-A body is the JSON list of its records, compressed (Zstandard, RFC 8878) when that saves bytes; the frame's magic
-number tells which. Blobs are stored the same way under the hash of their plain bytes.
+A body is the JSON list of its records, compressed when that saves bytes (`outlast.squeezing`). Blobs are stored the
+same way under the hash of their plain bytes.
 """
 
 import asyncio
 import re
-import sys
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -18,11 +16,7 @@ from outlast.ids import blob_hash
 from outlast.mirrored import FileState
 from outlast.records import FORMAT, AnyInput, AnyRecord, CallIntent, Payload, Snapshot
 from outlast.records.events import LiveDelta
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from outlast.squeezing import squeeze, unsqueeze
 
 _Value = TypeVar("_Value")
 
@@ -37,10 +31,6 @@ DEPTH_LIMIT: Final = 200
 """Lists and objects within one another. Far below what a decoder can walk, however deep the stack it is called on:
 what could be written can be read."""
 
-_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_WORTH: Final = 512
-"""Bytes below which compressing costs more time, in writing and in every reading, than its bytes are worth."""
-_LEVEL: Final = 3
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 _TOO_DEEP: Final = f"it is nested more than {DEPTH_LIMIT} levels deep"
 _NO_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -61,24 +51,6 @@ _frame = msgspec.json.Decoder(dict[str, Any])
 _message = msgspec.json.Decoder(Any)
 _encoder = msgspec.json.Encoder()
 _sorted = msgspec.json.Encoder(order="sorted")
-
-
-class _Compressor:
-    """One Zstandard context for all: making one costs more than compressing a usual commit. Any thread."""
-
-    def __init__(self) -> None:
-        self._context = zstd.ZstdCompressor(_LEVEL)
-        self._lock = threading.Lock()
-
-    def compress(self, data: bytes) -> bytes:
-        """One frame."""
-        with self._lock:
-            # The size beforehand: the frame tells it to its reader, and short texts get tables of their size.
-            self._context.set_pledged_input_size(len(data))
-            return self._context.compress(data, zstd.ZstdCompressor.FLUSH_FRAME)
-
-
-_compressor: Final = _Compressor()
 
 
 class ModelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -156,26 +128,6 @@ def _too_deep(text: bytes) -> bool:
             return False
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
     return bool(brackets)
-
-
-def squeeze(data: bytes) -> bytes:
-    """`data`, compressed where that saves bytes."""
-    if len(data) < _WORTH and not data.startswith(_MAGIC):
-        return data
-    small = _compressor.compress(data)
-    return small if len(small) < len(data) or data.startswith(_MAGIC) else data
-
-
-def unsqueeze(data: bytes) -> bytes:
-    """What `squeeze` was given.
-
-    Raises:
-        BlobBroken: it was not made by `squeeze`, or is torn.
-    """
-    try:
-        return zstd.decompress(data) if data.startswith(_MAGIC) else data
-    except zstd.ZstdError as error:
-        raise BlobBroken(reason=str(error)) from None
 
 
 def encode_record(record: AnyRecord) -> bytes:

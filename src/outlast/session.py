@@ -10,7 +10,7 @@ import msgspec
 
 from outlast.adapter import Agent
 from outlast.clock import Clock, SystemClock
-from outlast.codec import canonical, read_input, unsqueeze
+from outlast.codec import canonical, read_input
 from outlast.engine.inbox import BUSY
 from outlast.engine.load import load_state
 from outlast.errors import SessionBusy, SessionExists, SessionFull, TurnUnknown
@@ -30,6 +30,7 @@ from outlast.records import (
 )
 from outlast.records.events import Event
 from outlast.records.kinds import Ruling
+from outlast.squeezing import unsqueeze
 from outlast.tool import result_text
 from outlast.watch import events
 from outlast.workspace import Workspace

@@ -16,7 +16,6 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from outlast.adapter import Agent, Gateway, Places, Processes
-from outlast.codec import unsqueeze
 from outlast.drive import OpenStore, Packs, PackStore
 from outlast.engine.attempt import Surroundings
 from outlast.engine.batch import patiently
@@ -35,6 +34,7 @@ from outlast.fold import SessionState, records_of
 from outlast.offering import Offers
 from outlast.plugins import brought
 from outlast.records import FilesKept, Forked, SessionOpened
+from outlast.squeezing import unsqueeze
 from outlast.workspace import Kind, LendsShell, Note, OpenKind, Stay
 from outlast.world import World
 

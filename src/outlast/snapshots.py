@@ -16,10 +16,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from outlast.codec import NODE, GetBlobs, Packer, unsqueeze
+from outlast.codec import NODE, GetBlobs, Packer
 from outlast.errors import BlobBroken
 from outlast.mirrored import FileState
 from outlast.records import Kept, Payload, Shelf, Snapshot
+from outlast.squeezing import unsqueeze
 from outlast.state import CallState, SessionState, TurnState
 
 PART: Final = 128 * 1024

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from outlast.codec import canonical, decode_input, read_messages, request_of, unsqueeze
+from outlast.codec import canonical, decode_input, read_messages, request_of
 from outlast.fold import CallState, SessionState, TurnState, fold
 from outlast.fold import records_of as of_commit
 from outlast.ids import digest
 from outlast.records import EMPTY, AnyRecord, CallIntent, Payload
 from outlast.records.events import face
+from outlast.squeezing import unsqueeze
 from outlast.world.commit import Commit, Header
 
 HERE = Path(__file__).parent

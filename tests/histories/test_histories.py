@@ -8,12 +8,13 @@ from typing import Any, cast, get_args
 import msgspec
 import pytest
 
-from outlast.codec import decode_input, unsqueeze
+from outlast.codec import decode_input
 from outlast.fold import SessionState, apply, fold
 from outlast.fold import records_of as of_commit
 from outlast.ids import blob_hash
 from outlast.records import AnyInput, AnyRecord, Snapshot
 from outlast.snapshots import adopt, whole
+from outlast.squeezing import unsqueeze
 from tests.histories.schema import schema
 from tests.histories.stored import HERE, History, records_of, summary
 

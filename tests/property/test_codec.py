@@ -20,13 +20,12 @@ from outlast.codec import (
     encode_records,
     read_messages,
     record_refs,
-    squeeze,
     to_json,
-    unsqueeze,
 )
 from outlast.errors import BadPayload, BlobBroken, LogBroken
 from outlast.records import AnyInput, AnyRecord, Payload
 from outlast.records.events import LiveDelta, face
+from outlast.squeezing import squeeze, unsqueeze
 from tests.property.strategies import inputs, records, structs, values
 
 MAGIC = b"\x28\xb5\x2f\xfd"

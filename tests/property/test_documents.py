@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from outlast.adapter import Agent
 from outlast.adapters.python import IO, Loop
-from outlast.codec import unsqueeze
 from outlast.documents import Document, edited, wish
 from outlast.errors import BadEdit
 from outlast.fold import records_of
 from outlast.records import AnyEdit, AnyRecord, CallOutcome, Delete, DocumentEdited, EditRejected, Merge, Set
 from outlast.session import Session
+from outlast.squeezing import unsqueeze
 from outlast.tool import ToolIO, tool
 from outlast.world import World
 from outlast.worlds.memory import open_memory

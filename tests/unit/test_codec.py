@@ -17,12 +17,11 @@ from outlast.codec import (
     read_messages,
     record_refs,
     request_of,
-    squeeze,
     to_json,
-    unsqueeze,
 )
 from outlast.errors import BadPayload, BlobBroken, FormatTooNew, LogBroken
 from outlast.records import FORMAT, CallIntent, InputDropped, Payload, Prompt, SessionOpened, TurnParked
+from outlast.squeezing import squeeze, unsqueeze
 
 
 def _nested(depth: int) -> object:

@@ -14,7 +14,6 @@ from outlast.adapters.assistant import Assistant
 from outlast.adapters.python import IO, Loop, LoopFunction
 from outlast.adapters.scripted import BuiltIn, Scripted
 from outlast.clock import ManualClock, SystemClock
-from outlast.codec import unsqueeze
 from outlast.drive import Capture
 from outlast.engine.load import load_state
 from outlast.errors import BoxGone, WorkspaceError
@@ -24,6 +23,7 @@ from outlast.ids import blob_hash
 from outlast.model import Answer, AssistantMessage, Request, Show, quiet
 from outlast.records import AttemptEnded, CallOutcome, FilesKept
 from outlast.session import Session
+from outlast.squeezing import unsqueeze
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
 from outlast.tool import ToolFailed, ToolIO, tool
 from outlast.workspace import Stay

@@ -14,13 +14,13 @@ from outlast.adapters.assistant import Assistant
 from outlast.adapters.claude_code.results import of_ours
 from outlast.adapters.conversation import Conversation
 from outlast.adapters.python import IO, Loop
-from outlast.codec import unsqueeze
 from outlast.engine.effects import result_of
 from outlast.errors import ToolError
 from outlast.model import ImagePart, Message, Parts, Request, TextPart, ToolMessage, tool_result, user
 from outlast.models import anthropic_body, openai_body
 from outlast.parts import IMAGE_LIMIT, IMAGES_LIMIT
 from outlast.records import CallOutcome, Set
+from outlast.squeezing import unsqueeze
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
 from outlast.tool import Done, NotDone, ToolIO, Verdict, tool
 from outlast.world import World

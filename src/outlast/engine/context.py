@@ -8,7 +8,7 @@ import msgspec
 
 from outlast.adapter import Adapter, Budget, Resolved, TakenSteer
 from outlast.clock import Clock
-from outlast.codec import Packer, unsqueeze
+from outlast.codec import Packer
 from outlast.engine.allowance import Allowance
 from outlast.engine.budget import overspent
 from outlast.engine.documents import Documents
@@ -27,6 +27,7 @@ from outlast.offering import Offers, with_stand_ins
 from outlast.records import AnyRecord, CallIntent, Payload, TurnParked
 from outlast.records.kinds import ParkedFor
 from outlast.rules import Rule
+from outlast.squeezing import unsqueeze
 from outlast.tool import Tool
 from outlast.workspace import LendsShell, Site
 from outlast.world import World

@@ -11,13 +11,14 @@ import msgspec
 
 from outlast.adapter import ToolResult
 from outlast.clock import Clock
-from outlast.codec import GetBlobs, Packer, to_json, unsqueeze
+from outlast.codec import GetBlobs, Packer, to_json
 from outlast.documents import COUNT_LIMIT, Document, Shapes, Wish, edited, shape_of, whole, wish
 from outlast.engine.effects import as_unicode
 from outlast.engine.results import said_of
 from outlast.errors import BadEdit, BadInput
 from outlast.fold import SessionState
 from outlast.records import AnyEdit, AnyRecord, CallIntent, DocumentEdited, EditRejected, Payload
+from outlast.squeezing import unsqueeze
 
 NOT_EDITED = (
     "{name} ran to its end, but its edits were not kept. {error} The rest of it stands. It returned: {said}"

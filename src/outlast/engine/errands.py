@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from outlast.clock import Clock
-from outlast.codec import encode_input, unsqueeze
+from outlast.codec import encode_input
 from outlast.engine.batch import patiently
 from outlast.engine.beside import Beside
 from outlast.engine.children import Opening, input_of, recall_of, report_of, send_out
@@ -35,6 +35,7 @@ from outlast.records import (
     TurnSettled,
 )
 from outlast.records.payload import EMPTY
+from outlast.squeezing import unsqueeze
 from outlast.world import World
 
 AGAIN_S: Final = 1.0

@@ -16,21 +16,21 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from outlast.agenda import wake_of
-from outlast.codec import Packer, encode_delta, encode_record, record_refs, squeeze
+from outlast.codec import Packer, encode_record, record_refs
 from outlast.engine.batch import Batcher, patiently
 from outlast.engine.ending import Ending
 from outlast.engine.queued import Landing, Queued
+from outlast.engine.shown import Deltas, put
 from outlast.engine.spacing import Spacing
-from outlast.errors import AttemptLost, LogBroken, WorldUnavailable
+from outlast.errors import AttemptLost, LogBroken
 from outlast.fold import SessionState, apply_record, remember
 from outlast.records import FORMAT, AnyRecord, CallOutcome, CallRetracted, Snapshot
 from outlast.records.events import LiveDelta
+from outlast.squeezing import squeeze
 from outlast.state import status_of
 from outlast.tally import spent_by
-from outlast.world import Claim, Commit, Delta, Header, Spent, World
+from outlast.world import Claim, Commit, Header, Spent, World
 from outlast.world.commit import make_commit
 
 LAZY_S: Final = 0.1
@@ -70,7 +70,7 @@ class Writer:
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
         self._spacing = spacing or Spacing()
-        self._deltas: list[LiveDelta] = []
+        self._deltas = Deltas()
         self._published = 0
         self._shown_at_s = -SHOW_S
         self._idle = asyncio.Event()
@@ -185,7 +185,7 @@ class Writer:
             if spent is not None:
                 self._queued.spent, self.spent = self._queued.spent.plus(spent), self.spent.plus(spent)
             if isinstance(record, CallOutcome | CallRetracted):
-                self._deltas = [delta for delta in self._deltas if delta.call != record.call]
+                self._deltas.drop(record.call)
 
     async def write(
         self,
@@ -240,11 +240,7 @@ class Writer:
     def show(self, delta: LiveDelta) -> None:
         """Show a delta to watchers soon; void ones and those of settled calls are left out."""
         if self._lost is None and not self._ends:
-            last = self._deltas[-1] if self._deltas else None
-            if last is not None and _goes_on(last, delta):
-                self._deltas[-1] = msgspec.structs.replace(last, text=last.text + delta.text)
-            else:
-                self._deltas.append(delta)
+            self._deltas.add(delta)
             # Somebody waits for the first word; of the many that follow several go together.
             self._later(max(0.0, self._shown_at_s + SHOW_S - asyncio.get_running_loop().time()))
 
@@ -255,7 +251,7 @@ class Writer:
             landed, self._queued = self._queued.landed, Queued()
             if landed is not None:
                 landed.fail(self._lost)
-            self._deltas = []
+            self._deltas = Deltas()
             for pending in (self._showing, self._timer):
                 if pending is not None:
                     pending.cancel()
@@ -356,30 +352,17 @@ class Writer:
         self._pump()
 
     def _publish(self) -> None:
-        turn = self.state.turn
-        alive = {} if turn is None else turn.calls
-        deltas = [delta for delta in self._deltas if delta.call in alive and alive[delta.call].open]
-        self._deltas, self._due = [], False
+        deltas, self._due = self._deltas.take(self.state.turn), False
         if not deltas:
             self._busy = False
             self._pump()
             return
         self._shown_at_s = asyncio.get_running_loop().time()
-        self._showing = asyncio.get_running_loop().create_task(self._put_deltas(deltas))
+        putting = put(
+            self._world, self.lease, (self._seq, self._published), deltas, lambda: self._lost is not None
+        )
+        self._showing = asyncio.get_running_loop().create_task(putting)
         self._showing.add_done_callback(lambda done: self._shown(done, len(deltas)))
-
-    async def _put_deltas(self, deltas: Sequence[LiveDelta]) -> None:
-        bodies = [Delta(encode_delta(delta)) for delta in deltas]
-        pause = 0.05
-        while True:
-            try:
-                return await self._world.publish(self.lease, self._seq, self._published, bodies)
-            except WorldUnavailable:
-                # The same indices may be put again; a World that is gone for good loses the lease to the keeper.
-                if self._lost is not None:
-                    return None
-                await asyncio.sleep(pause)
-                pause = min(1.0, pause * 2)
 
     def _shown(self, done: asyncio.Task[None], count: int) -> None:
         self._busy = False
@@ -393,8 +376,3 @@ class Writer:
         if self._queued.landed is not None or self._deltas:
             self._due = self._due or self._timer is None
         self._pump()
-
-
-def _goes_on(last: LiveDelta, delta: LiveDelta) -> bool:
-    """Whether `delta` is the piece right after `last`, so that both are one."""
-    return (last.call, last.kind, last.offset + len(last.text)) == (delta.call, delta.kind, delta.offset)

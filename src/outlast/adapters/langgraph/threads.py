@@ -10,7 +10,7 @@ import msgspec
 from outlast.adapters.langgraph.index import Index
 from outlast.adapters.langgraph.journal import FILE, Dropped, Entry, Put, entry_of, line_of
 from outlast.clock import Clock
-from outlast.codec import Packer, encode_records, record_refs, unsqueeze
+from outlast.codec import Packer, encode_records, record_refs
 from outlast.errors import (
     BadSessionId,
     CheckpointTaken,
@@ -24,6 +24,7 @@ from outlast.errors import (
 from outlast.fold import records_of
 from outlast.ids import check_session_id, digest, new_id
 from outlast.records import FORMAT, Mirrored, Payload, SessionOpened
+from outlast.squeezing import unsqueeze
 from outlast.world import Commit, Header, SessionHead, World
 from outlast.world.commit import make_commit
 

@@ -14,9 +14,9 @@ import anyio
 import msgspec
 
 from outlast.calls import SIDE
-from outlast.codec import unsqueeze
 from outlast.fold import SessionState, fold, records_of
 from outlast.records import AnyRecord, CallIntent, CallOutcome, Payload
+from outlast.squeezing import unsqueeze
 from outlast.testing.adapter_contract.shop import Effect
 from outlast.testing.adapter_contract.subject import Subject
 from outlast.testing.adapter_contract.wire import Prompt, pairs, prompt_of, understood
