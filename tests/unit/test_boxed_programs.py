@@ -5,8 +5,9 @@ from typing import cast
 
 import anyio.lowlevel
 
+from outlast.adapters.program import past_proxies
 from outlast.sandbox import Job
-from outlast.workspaces.boxed.programs import BoxProcess
+from outlast.workspaces.boxed.programs import BoxProcess, inside
 
 
 class Loud:
@@ -23,6 +24,19 @@ class Loud:
 
 def at(port: int) -> bytes:
     return b"listening on http://127.0.0.1:%d" % port
+
+
+def test_what_the_worker_reaches_past_its_proxy_is_not_what_a_box_does() -> None:
+    worker = {
+        "NO_PROXY": "corp.test",
+        "HTTPS_PROXY": "http://proxy.corp.test",
+        "LANG": "C",
+        "KEY": "secret",
+        "TERM": "x",
+    }
+    given = {**worker, **past_proxies(worker), "all_proxy": "http://other", "TOKEN": "t", "PATH": "/bin"}
+    assert inside(given, worker, "") == {"LANG": "C", "TERM": "x", "TOKEN": "t"}
+    assert inside({}, worker, "/own/bin") == {"PATH": "/own/bin"}
 
 
 async def test_few_ports_are_carried_and_each_once() -> None:

@@ -27,6 +27,10 @@ KEPT: Final = frozenset({"LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLO
 """Variables of the worker that go in as they are. Others go in where they say something else than there."""
 
 
+WAYS_OUT: Final = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
+"""In either case: what leads out of a box, and what is reached past that, is the box's own and not the worker's."""
+
+
 class BoxPrograms:
     """Starts programs in a box."""
 
@@ -85,7 +89,9 @@ def inside(env: Mapping[str, str], worker: Mapping[str, str], path: str) -> dict
     told = {
         name: value
         for name, value in env.items()
-        if name in KEPT or name.startswith("LC_") or worker.get(name) != value
+        if name in KEPT
+        or name.startswith("LC_")
+        or (name.upper() not in WAYS_OUT and worker.get(name) != value)
     }
     return {**told, "PATH": path} if path else {name: value for name, value in told.items() if name != "PATH"}
 
