@@ -169,3 +169,14 @@ async def test_a_large_tree_is_read_while_others_have_their_turns(desk: Desk) ->
         await drive.load(root)
         tasks.cancel_scope.cancel()
     assert turns > 2
+
+
+@pytest.mark.parametrize("below", ["gone/x", "gone/x/y"])
+async def test_what_is_removed_stays_so_though_what_was_never_below_it_is_removed_as_well(
+    desk: Desk, below: str
+) -> None:
+    before = [Edit(path, Entry("", "file"), b"x") for path in ("gone", "stays")]
+    root = desk.packs.land(desk.drive, await desk.drive.edit(EMPTY_ROOT, before))
+    both = [Edit("gone", None), Edit(below, None), Edit("stays/x", None)]
+    root = desk.packs.land(desk.drive, await desk.drive.edit(root, both))
+    assert [entry.path async for entry in desk.drive.entries(root)] == ["stays"]

@@ -147,7 +147,8 @@ class Changer:
         elif before is not None:
             mode, mtime_ns = before.mode, before.mtime_ns
         elif not _makes(change):
-            return None if was is None or was.kind == DIR else was  # only removals, below what is not there
+            gone = change.fresh or was is None or was.kind == DIR
+            return None if gone else was  # only removals, below what is not there
         else:
             mode, mtime_ns = _DIR_MODE, kept_time(_newest(change))
         return as_directory(name, mode, mtime_ns, span)
