@@ -21,7 +21,7 @@ from outlast.workspace import Workspace
 NO_PROGRAMS: Final = (
     "{agent} is a program that needs tools of its own, and a {kind} workspace holds none. Give it sandbox(), where it "
     "is isolated, or local(); in {kind} files work loops of your own, and programs that can be offered our tools "
-    "instead: Pi and OpenCode."
+    "instead: Claude Code, OpenCode and Pi."
 )
 
 

@@ -25,10 +25,11 @@ from outlast.workspaces.drive import Drive
 from outlast.workspaces.virtual import virtual
 from tests.acceptance.test_edits import OPENCODE_PATCHING
 from tests.acceptance.wrapping import environ
-from tests.harnesses import opencode, pi
+from tests.harnesses import claude_code, opencode, pi
 
 TEXT = "def say():\n    return 7\n"
 SECRET = "the-host-s-own-secret"
+PREFIX = "mcp__outlast__"
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,34 @@ class Program:
         return use
 
     def read(self, path: str) -> ToolUse:
-        return ToolUse(name="read", input={"path" if self.subject.name == "pi" else "filePath": path})
+        name = PREFIX + "read" if self.subject.name == "claude-code" else "read"
+        return ToolUse(name=name, input={"filePath" if self.subject.name == "opencode" else "path": path})
 
 
+class ClaudeCodeBeside(claude_code.ClaudeCodeSubject):
+    """Claude Code with our tools in the place of its own, which have their names among MCP tools."""
+
+    recipe = "tests.acceptance.test_offered:CLAUDE_CODE"
+
+    def shell(self, command: str) -> ToolUse:
+        return ToolUse(name=PREFIX + "bash", input={"command": command})
+
+    def write(self, path: str, text: str) -> ToolUse:
+        return ToolUse(name=PREFIX + "write", input={"path": path, "content": text})
+
+
+CLAUDE_CODE = ClaudeCodeBeside()
 PROGRAMS: Mapping[str, Program] = {
+    "claude-code": Program(
+        CLAUDE_CODE,
+        ToolUse(name=PREFIX + "edit", input={"path": "hello.py", "old_string": "7", "new_string": "8"}),
+        [
+            ToolUse(name=PREFIX + "read", input={"path": "hello.py", "limit": 1}),
+            ToolUse(name=PREFIX + "grep", input={"pattern": "return", "glob": "*.py"}),
+            ToolUse(name=PREFIX + "glob", input={"pattern": "*.py"}),
+            ToolUse(name=PREFIX + "ls", input={}),
+        ],
+    ),
     "opencode": Program(
         opencode.SUBJECT,
         ToolUse(name="edit", input={"filePath": "/workspace/hello.py", "oldString": "7", "newString": "8"}),
@@ -125,12 +150,18 @@ async def test_a_program_works_on_files_in_the_log_with_our_tools(name: str, tmp
         told = stage.last_body().decode()
         assert "return 8" in told
         assert "hello.py:2:" in told
-        assert "/workspace\\n" in told
+        assert "\\n/workspace" in told
         assert not any(path.name == "hello.py" for path in tmp_path.rglob("*"))
         await stage.kept()
 
 
 BUILT_IN: Mapping[str, Sequence[ToolUse]] = {
+    "claude-code": [
+        ToolUse(name="Bash", input={"command": "hostname"}),
+        ToolUse(name="Read", input={"file_path": "/etc/hostname"}),
+        ToolUse(name="WebFetch", input={"url": "http://127.0.0.1:1/", "prompt": "read"}),
+        ToolUse(name="Task", input={"description": "x", "prompt": "x", "subagent_type": "general-purpose"}),
+    ],
     "opencode": [
         ToolUse(name="webfetch", input={"url": "http://127.0.0.1:1/", "format": "text"}),
         ToolUse(name="skill", input={"name": "anything"}),
@@ -149,7 +180,7 @@ BUILT_IN: Mapping[str, Sequence[ToolUse]] = {
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", [harness("opencode"), harness("pi", core=False)])
+@pytest.mark.parametrize("name", [harness(name, core=name == "opencode") for name in PROGRAMS])
 async def test_no_file_of_the_host_is_reached_by_whatever_name(name: str, tmp_path: Path) -> None:
     program = PROGRAMS[name]
     secret = tmp_path / "secret"
@@ -197,7 +228,7 @@ async def test_no_file_of_the_host_is_reached_by_whatever_name(name: str, tmp_pa
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", [harness("opencode"), harness("pi", core=False)])
+@pytest.mark.parametrize("name", [harness(name, core=name == "opencode") for name in PROGRAMS])
 async def test_a_turn_killed_in_a_tool_goes_on_elsewhere_with_files_as_the_log_has_them(
     name: str, tmp_path: Path
 ) -> None:
@@ -211,8 +242,9 @@ async def test_a_turn_killed_in_a_tool_goes_on_elsewhere_with_files_as_the_log_h
         ],
     }
     async with staged(program.subject, tmp_path, script) as stage:
-        # It names no home: each machine has its own below its data directory.
-        session = await Session.open(stage.world, "s", agent=stage.agent, workspace=virtual())
+        # Where no home is named each machine has its own; of Claude Code's the prompt tells.
+        home = stage.home("s") if name == "claude-code" else None
+        session = await Session.open(stage.world, "s", agent=stage.agent, workspace=virtual(), home=home)
         turn = await session.send(prompt("go"))
         victim = await stage.victim(session="s")
         await seen(turn, lambda event: event.kind == "call.started" and event.call == 4)
@@ -311,10 +343,10 @@ async def test_outlast_run_gives_a_program_files_in_the_log(name: str, tmp_path:
         assert said.returncode == 0, said.stdout + said.stderr
         assert "virtual files, in the log" in said.stdout + said.stderr
         assert await texts(stage) == {"hello.py": TEXT.encode()}
-        refused = ["run", "claude-code", "--workspace", "virtual", "--session", "t", prompt("go")]
+        refused = ["run", "codex", "--workspace", "virtual", "--session", "t", prompt("go")]
         said = await to_thread.run_sync(outlast, stage, *refused)
         assert said.returncode == 2
-        assert "claude-code is a program that needs tools of its own" in said.stderr
+        assert "codex is a program that needs tools of its own" in said.stderr
 
 
 def outlast(stage: Stage, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outlast.adapter import Agent
-from outlast.adapters.claude_code import ClaudeCode
+from outlast.adapters.codex import Codex
 from outlast.adapters.pi import Pi
 from outlast.adapters.python import IO, Loop
 from outlast.cli.workspaces import differs, place, workspace_of
@@ -23,7 +23,7 @@ async def nothing(io: IO, prompt: str) -> object:
 LOOP = Agent("tidy", Loop(nothing))
 OWN = Agent("tidy", Loop(nothing), workspace=virtual())
 PROGRAM = Agent("pi", Pi())
-NEEDY = Agent("claude-code", ClaudeCode())
+NEEDY = Agent("codex", Codex())
 
 
 def opened(workspace: Workspace) -> SessionOpened:

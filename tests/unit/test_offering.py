@@ -22,6 +22,8 @@ from outlast.adapter import (
     TurnResult,
 )
 from outlast.adapters.claude_code import ClaudeCode
+from outlast.adapters.claude_code.dialogue import ClaudeCodeDialogue
+from outlast.adapters.codex import Codex
 from outlast.adapters.opencode import OpenCode
 from outlast.adapters.opencode.dialogue import Bare, OpenCodeDialogue
 from outlast.adapters.opencode.launch import Launch, config, environment
@@ -129,15 +131,15 @@ async def test_where_programs_run_a_harness_keeps_its_tools_and_nothing_stands_i
 
 
 def test_a_program_that_needs_its_tools_is_refused_a_workspace_that_holds_none() -> None:
-    with pytest.raises(BadInput, match=r"claude-code is a program that needs tools of its own"):
-        check_place("claude-code", ClaudeCode(), virtual())
-    for adapter in (Pi(), OpenCode(), Loop(nothing)):
+    with pytest.raises(BadInput, match=r"codex is a program that needs tools of its own"):
+        check_place("codex", Codex(), virtual())
+    for adapter in (Pi(), OpenCode(), ClaudeCode(), Loop(nothing)):
         check_place("it", adapter, virtual())
-    check_place("claude-code", ClaudeCode(), local("."))
+    check_place("codex", Codex(), local("."))
 
 
 async def test_a_session_of_such_a_program_is_not_opened(world: World) -> None:
-    agent = Agent("claude-code", ClaudeCode(), workspace=virtual())
+    agent = Agent("codex", Codex(), workspace=virtual())
     with pytest.raises(BadInput, match="holds none"):
         await Session.open(world, "s-1", agent=agent)
 
@@ -185,6 +187,11 @@ def test_a_request_that_offers_a_tool_of_the_program_s_own_goes_nowhere() -> Non
     assert opencode.complaint("main", asked("outlast_pay", "bash", "todowrite")) is None
     assert opencode.complaint("main", asked("outlast_pay", "bash", "webfetch")) == (
         "OpenCode offers tools of its own: webfetch"
+    )
+    claude = ClaudeCodeDialogue("s", ["mcp__outlast__bash"], bare=True)
+    assert claude.complaint("main", asked("mcp__outlast__bash")) is None
+    assert claude.complaint("main", asked("mcp__outlast__bash", "Bash")) == (
+        "Claude Code offers tools of its own: Bash"
     )
     welcome = Welcome("anthropic", PI, shown="/workspace")
 

@@ -8,7 +8,6 @@ from typing import Final
 
 from outlast.adapter import Attempt
 from outlast.fold import CallState, TurnState
-from outlast.offering import stand_ins
 from outlast.records.kinds import Policy
 
 REFUSED: Final = "outlast lets nothing through"
@@ -62,7 +61,8 @@ def shown_cwd(attempt: Attempt) -> str:
     Empty where the program works where it says, with its own tools.
     """
     opened = attempt.state.opened
-    return opened.cwd if opened is not None and stand_ins(attempt.tools) else ""
+    beside = opened is not None and opened.cwd not in {"", str(attempt.places.cwd)}
+    return opened.cwd if opened is not None and beside else ""
 
 
 def tools_home(attempt: Attempt) -> Path | None:

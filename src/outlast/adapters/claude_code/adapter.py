@@ -1,7 +1,7 @@
 """The Claude Code adapter (`outlast.adapter.Adapter`)."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,13 +20,14 @@ from outlast.adapters.claude_code.terminal import settings_of
 from outlast.adapters.claude_code.typed import TypedClaudeCode
 from outlast.adapters.claude_code.user import link_user_files
 from outlast.adapters.claude_code.versions import installed
-from outlast.adapters.program import is_users_directory, known_as, past_proxies, tools_home
+from outlast.adapters.program import is_users_directory, known_as, past_proxies, shown_cwd, tools_home
 from outlast.adapters.shell_inquiry import inquiry_of as shell_inquiry_of
 from outlast.adopting import Adopted
 from outlast.inquiry import Inquiry
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
+from outlast.workspace_tools import workspace_tools
 from outlast.wrapping import Seat
 
 _SPAWNING = frozenset({"Agent", "Task"})
@@ -85,6 +86,15 @@ class ClaudeCode:
         inquiry, shell = _inquiry_of(name, arguments), shell_use(name, arguments)
         return Resolved(name, "harness", policy, spawns=spawns, inquiry=inquiry, shell=shell)
 
+    @property
+    def keeps(self) -> Collection[str]:
+        """See `outlast.offering.Offers`."""
+        return ()
+
+    def offered(self, settings: Mapping[str, Any]) -> Sequence[Tool]:
+        """See `outlast.offering.Offers`: over MCP, since no tool of another's can have a name of Claude Code's."""
+        return workspace_tools()
+
     def adopt(self, transcript: Path, home: Path) -> Adopted:
         """See `outlast.adopting.Adopts`; `transcript` is a file below `~/.claude/projects`."""
         return adopt(transcript, home, os.environ)
@@ -135,7 +145,8 @@ async def carry(
     if local:
         link_user_files(attempt.places.home / launch.CONFIG, os.environ)
     offered = [f"mcp__{launch.SERVER}__{name}" for name in attempt.tools]
-    dialogue = ClaudeCodeDialogue(uuid, offered)
+    shown = shown_cwd(attempt)
+    dialogue = ClaudeCodeDialogue(uuid, offered, bare=bool(shown))
     async with attempt.gateway.admit(attempt, dialogue) as door:
         started = launch.Launch(
             program=installed(program).program,
@@ -148,6 +159,7 @@ async def carry(
             tool_home=tools_home(attempt),
             direct=past_proxies(inherited),
             shell=attempt.places.shell,
+            shown=shown,
         )
         argv = launch.argv(started, resume=ready.resume)
         env = launch.environment(started, inherited, go_on=not ready.say_prompt)

@@ -24,15 +24,17 @@ class ClaudeCodeDialogue:
     Args:
         session: the session's UUID in Claude Code. A `claude` that the model's shell starts would inherit the token.
         tools: names under which the application's tools must be in every request of the main conversation.
+        bare: it has no tools of its own (`outlast.offering`).
     """
 
     dialect: str = "anthropic"
     greets: bool = True
     retries: bool = False
 
-    def __init__(self, session: str, tools: Collection[str]) -> None:
+    def __init__(self, session: str, tools: Collection[str], *, bare: bool = False) -> None:
         self._session = session
         self._tools = frozenset(tools)
+        self._bare = bare
         self.hooked: dict[str, Mapping[str, Any]] = {}
         """The arguments that the before-hook saw, by call id: Claude Code normalises what the model asked for."""
         self.heard = asyncio.Event()
@@ -73,7 +75,10 @@ class ClaudeCodeDialogue:
             return None
         offered = {str(tool.get("name")) for tool in as_objects(request.get("tools"))}
         missing = sorted(self._tools - offered)
-        return f"the tools {', '.join(missing)} are missing from the request" if missing else None
+        if missing:
+            return f"the tools {', '.join(missing)} are missing from the request"
+        own = sorted(offered - self._tools) if self._bare else ()
+        return f"Claude Code offers tools of its own: {', '.join(own)}" if own else None
 
     async def recorded(self, *, tool: bool = False) -> None:
         """It writes its transcript after the request that shows it; what is missing is put back from the log."""

@@ -47,6 +47,17 @@ SWITCHES: Final[Mapping[str, str]] = {
     "CLAUDE_CODE_TOTAL_TOKENS_REMINDER": "off",
     "DISABLE_AUTOUPDATER": "1",
 }
+BARE: Final[Mapping[str, str]] = {
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+    "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
+}
+"""Where it has no tools of its own: nothing of its directory, of those above and of what a prompt names is read."""
+BESIDE: Final = (
+    "All files of this session are in {cwd}, and are reached by the tools whose names begin with mcp__outlast__ alone: "
+    "paths there are absolute or relative to that. The working directory named elsewhere is empty and plays no part."
+)
 _ELSEWHERE: Final = (
     "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_UNIX_SOCKET", "CLAUDE_CODE_SIMPLE",
     "CLAUDE_CODE_USE_ANTHROPIC_AWS", "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD", "CLAUDE_CODE_USE_BEDROCK",
@@ -82,6 +93,8 @@ class Launch:
     python: str = sys.executable
     shell: str = ""
     """What its commands are run with; empty: its own choice."""
+    shown: str = ""
+    """Where its files are, if it works beside them, without any tool of its own (`outlast.offering`)."""
 
 
 def session_uuid(tenant: str, session: str) -> str:
@@ -108,7 +121,8 @@ def argv(launch: Launch, *, resume: bool) -> Sequence[str]:
         "--include-hook-events",
         "--permission-mode", "default",
         "--permission-prompt-tool", "stdio",
-        "--setting-sources", "user,project,local",
+        "--setting-sources", "user" if launch.shown else "user,project,local",
+        *_bare(launch),
         "--settings", _json(settings(launch)),
         "--disallowedTools", ",".join(DISALLOWED),
         *(("--mcp-config", _json(mcp_config(launch))) if launch.tools else ()),
@@ -118,6 +132,13 @@ def argv(launch: Launch, *, resume: bool) -> Sequence[str]:
     ]  # fmt: skip
 
 
+def _bare(launch: Launch) -> Sequence[str]:
+    """What takes its own tools away, and says where the files are."""
+    if not launch.shown:
+        return ()
+    return ("--tools", "", "--strict-mcp-config", "--append-system-prompt", BESIDE.format(cwd=launch.shown))
+
+
 def settings(launch: Launch) -> Mapping[str, Any]:
     """The settings given on the command line."""
     return {
@@ -125,7 +146,7 @@ def settings(launch: Launch) -> Mapping[str, Any]:
         # Command lines are for every user of the machine to read: the token stands in the environment only.
         "apiKeyHelper": f"printenv {TOKEN_VARIABLE}",
         "permissions": {"ask": ["*"], "defaultMode": "default"},
-        "env": {**_gateway_env(launch), **SWITCHES},
+        "env": {**_gateway_env(launch), **SWITCHES, **(BARE if launch.shown else {})},
         "hooks": {
             "SessionStart": [_hook(_hello(launch))],
             "PreToolUse": [_hook(_posted(launch, "before", blocks=True))],
@@ -180,6 +201,7 @@ def environment(launch: Launch, inherited: Mapping[str, str], *, go_on: bool) ->
         **kept,
         **_gateway_env(launch),
         **SWITCHES,
+        **(BARE if launch.shown else {}),
         TOKEN_VARIABLE: launch.door.token,
         **past_proxies(inherited),
         "HOME": str(launch.tool_home or launch.home),
