@@ -274,11 +274,11 @@ async def test_a_worker_killed_as_the_file_changes_leaves_nothing_unsaid(name: s
 # Short names: the paths of sockets are below their directories.
 @pytest.mark.timeout(180)
 @pytest.mark.full
-@pytest.mark.harness(harness="claude-code")
-async def test_boxed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [harness(name) for name in ("claude-code", "codex")])
+async def test_boxed(name: str, tmp_path: Path) -> None:
     """An edit whose outcome was lost with the worker, in a sandbox that goes on: it is asked, from its own side."""
-    subject = SUBJECTS["claude-code"][0]
-    edit = subject.write("/workspace/note.txt", OLD)
+    subject = SUBJECTS[name][0]
+    edit = subject.write("/workspace/note.txt" if name == "claude-code" else "note.txt", OLD)
     assert edit is not None
     async with staged(
         subject, tmp_path, {"go": [Step(text="I write.", tools=(edit,)), *says("Done.")]}
