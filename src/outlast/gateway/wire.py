@@ -13,8 +13,8 @@ import anyio
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from outlast.codec import zstd
 from outlast.serving import TRANSPORT, hang_up, until_gone
+from outlast.squeezing import zstd
 
 JSON: Final = (("content-type", "application/json"),)
 LAST: Final = (("connection", "close"), *JSON)
