@@ -1,54 +1,37 @@
 """What the parts of one attempt share."""
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, NoReturn
-
-import msgspec
+from typing import Any, NoReturn
 
 from outlast.adapter import Adapter, Budget, Resolved, TakenSteer
 from outlast.clock import Clock
-from outlast.codec import Packer
 from outlast.engine.allowance import Allowance
 from outlast.engine.budget import overspent
+from outlast.engine.course import HANDED_OVER, Course
 from outlast.engine.documents import Documents
 from outlast.engine.files import WorkFiles, replayed
 from outlast.engine.lost import tell_lost
 from outlast.engine.network import NetworkNotes
-from outlast.engine.queued import Landing
-from outlast.engine.term import Term
+from outlast.engine.reading import Reading
 from outlast.engine.writer import Writer
-from outlast.errors import AttemptLost, OutlastError, TurnStopped
+from outlast.errors import AttemptLost, TurnStopped
 from outlast.fold import CallState, TurnState
 from outlast.gate import Gate
 from outlast.ids import digest
 from outlast.inquiry import Scene
 from outlast.offering import Offers, with_stand_ins
-from outlast.records import AnyRecord, CallIntent, Payload, TurnParked
+from outlast.records import CallIntent, TurnParked
 from outlast.records.kinds import ParkedFor
 from outlast.rules import Rule
-from outlast.squeezing import unsqueeze
 from outlast.tool import Tool
 from outlast.workspace import LendsShell, Site
 from outlast.world import World
 
-HANDED_OVER: Final = "handed over"
-FAILED: Final = "failed"
+__all__ = ["HANDED_OVER", "Context"]
 
 
-class Context:
-    """One attempt at one turn: its pen, its gate, its clock, and whether it is ending."""
-
-    asked = False
-    """The harness has asked for something in this attempt."""
-    closed = False
-    """The attempt is over: whoever still holds a part of it must not write any more."""
-    keeps: Collection[str] | None = None
-    """The only tools of the harness's own that may run, where the worker's stand in their place."""
-    failure: OutlastError | None = None
-    """What the attempt ends for, where it failed beneath its adapter."""
-    scene: Scene | None = None
-    """What inquiries look at; None: nothing."""
+class Context(Course, Reading):
+    """One attempt at one turn: what it is about, its course, and what it reads."""
 
     def __init__(
         self,
@@ -62,27 +45,23 @@ class Context:
     ) -> None:
         if writer.state.turn is None:
             raise AttemptLost("no turn is open")
+        super().__init__(writer, clock)
         self.world = world
-        self.writer = writer
         self.adapter = adapter
         self.tools = tools
         self.gate = gate
-        self.clock = clock
-        self.term = Term(clock)
-        """When its worker must have ended."""
         self._turn = writer.state.turn
-        self.moved_s = clock.elapsed()
-        """When something was last written, on the clock that never jumps."""
-        self.stopping: str | None = None
-        """Why the attempt is ending, once it is: nothing new may begin."""
-        self.on_stop: Callable[[], None] = lambda: None
+        self.asked = False
+        """The harness has asked for something in this attempt."""
+        self.keeps: Collection[str] | None = None
+        """The only tools of the harness's own that may run, where the worker's stand in their place."""
+        self.scene: Scene | None = None
+        """What inquiries look at; None: nothing."""
         self.on_begin_again: Callable[[], None] = lambda: None
         self._refused: dict[int, float] = {}
         """By model call, the Unix time up to which its provider wants not to be asked again, by its last refusal."""
         self._steers: list[tuple[str, TakenSteer]] = []
         """Steers that a model intent is to carry, with the lane that it must be of; empty for any."""
-        self.runs: Callable[[], bool] = lambda: False
-        """Whether any call of this attempt runs."""
         self.rules: Sequence[Rule] = ()
         """What may run, of the agent's own saying."""
         self.budget: Budget | None = None
@@ -92,9 +71,6 @@ class Context:
         self._said: dict[int, Mapping[str, Any]] = {}
         """Arguments of calls of the harness that stand behind blobs and were fetched."""
         self.network = NetworkNotes(writer, clock)
-        self._held = self._resting = 0
-        self._over = asyncio.Event()
-        self._rest = asyncio.Event()
 
     @property
     def turn(self) -> TurnState:
@@ -103,14 +79,6 @@ class Context:
     @property
     def session(self) -> str:
         return self.writer.state.session
-
-    def stop(self, why: str) -> None:
-        """End the attempt; the first reason stands."""
-        if self.stopping is None:
-            self.stopping = why
-            self._over.set()
-            self._rest.set()
-            self.on_stop()
 
     def close(self) -> None:
         """The attempt is over: whoever still holds a part of it writes no more."""
@@ -138,16 +106,6 @@ class Context:
         await tell_lost(self)  # before they are written down as they are
         if not resumed or not (self.turn.calls or self.files.kept):
             await self.files.begin()
-
-    def fail(self, error: OutlastError) -> NoReturn:
-        """End the attempt as failed: another goes on from what the log holds.
-
-        Raises:
-            TurnStopped
-        """
-        self.failure = self.failure or error
-        self.stop(FAILED)
-        raise TurnStopped(self.stopping or FAILED)
 
     def refused(self, call: int, retry_after_s: float) -> None:
         """The provider of a model call wants it asked again after so many seconds."""
@@ -190,54 +148,6 @@ class Context:
             self.stop(why)
         raise TurnStopped(self.stopping or why)
 
-    async def room(self, needs_s: float | None) -> None:
-        """Return if a call that takes up to `needs_s` seconds may begin; where it does not fit, wait for the end.
-
-        Args:
-            needs_s: None when nobody knows.
-
-        Raises:
-            TurnStopped: the attempt is over.
-        """
-        if self.term.fits(needs_s):
-            return
-        self._held += 1
-        self.eased()
-        await self._over.wait()
-        raise TurnStopped(self.stopping or HANDED_OVER)
-
-    async def room_for(self, tool: Tool | None) -> None:
-        """`room` for a call of a tool; None for one that is gone."""
-        await self.room(0.0 if tool is None else tool.timeout_s)
-
-    def eased(self) -> None:
-        """A call has ended: if others are held back and none runs, there is nothing to stay for."""
-        if (self._held or self._resting) and not self.runs():  # to look at every call is not for every call
-            self._rest.set()
-            if self._held:
-                self.stop(HANDED_OVER)
-
-    async def rest(self) -> None:
-        """Return when no call of this attempt runs, or it is over."""
-        self._resting += 1
-        try:
-            while self.stopping is None and self.runs():
-                self._rest.clear()
-                await self._rest.wait()
-        finally:
-            self._resting -= 1
-
-    def check(self) -> None:
-        """Return if this attempt may still act.
-
-        Raises:
-            AttemptLost: the session is not its own any more.
-            TurnStopped: it is over.
-        """
-        if self.closed or self.failure is not None:
-            raise TurnStopped(self.stopping or "over")
-        self.writer.check()
-
     def tool_of(self, intent: CallIntent) -> Tool | None:
         """The tool of a call that the worker runs; a compensation's is known by the tool that it makes good.
 
@@ -250,27 +160,6 @@ class Context:
         made_good = self.tool_of(self.turn.calls[intent.compensates].intent)
         found = None if made_good is None else made_good.compensate
         return found if found is not None and found.name == intent.name else None
-
-    def append(
-        self,
-        *records: AnyRecord,
-        packer: Packer | None = None,
-        consumes: Sequence[str] = (),
-        lazy: bool = False,
-    ) -> Landing:
-        """`Writer.append`, as long as this attempt may still act.
-
-        Raises:
-            AttemptLost, TurnStopped, BadPayload
-        """
-        if self.closed:
-            self.check()
-        self.moved_s = self.clock.elapsed()
-        return self.writer.append(*records, packer=packer, consumes=consumes, lazy=lazy)
-
-    async def write(self, *records: AnyRecord) -> None:
-        """Append and wait until it is durable."""
-        await self.writer.durable(self.append(*records))
 
     def resolve(self, name: str, arguments: Mapping[str, Any]) -> Resolved:
         return self.adapter.resolve(name, arguments, self.tools)
@@ -296,28 +185,6 @@ class Context:
     def job_of(self, state: CallState) -> str:
         """The name of a call's commands in the workspace: of the first, and what those of others begin with."""
         return state.intent.key or self.key_of(state.intent.call)
-
-    async def value(self, payload: Payload) -> Any:
-        """The JSON value of a payload, fetched if it is behind a blob."""
-        return msgspec.json.decode(await self.text(payload))
-
-    async def values(self, payloads: Sequence[Payload]) -> list[Any]:
-        """The JSON values of payloads, in order; those behind blobs are fetched together."""
-        names = list(dict.fromkeys(payload.ref for payload in payloads if payload.ref))
-        found: Mapping[str, bytes] = await self.blobs(names) if names else {}
-        texts = (unsqueeze(found[one.ref]) if one.ref else bytes(one.json) for one in payloads)
-        return [msgspec.json.decode(text) for text in texts]
-
-    async def text(self, payload: Payload) -> bytes:
-        """The JSON text of a payload."""
-        if not payload.ref:
-            return bytes(payload.json)
-        found = await self.blobs([payload.ref])
-        return unsqueeze(found[payload.ref])
-
-    async def blobs(self, names: Sequence[str]) -> Mapping[str, bytes]:
-        """The stored bytes of blobs, also of those that are not in the World yet."""
-        return await self.writer.blobs(names)
 
     def carry_steer(self, steer: TakenSteer, lane: str) -> None:
         """The next model intent, of `lane` if that is not empty, carries this steer."""

@@ -1,6 +1,7 @@
 """How a worker reaches into a session that it advances."""
 
-from outlast.engine.context import HANDED_OVER, Context
+from outlast.engine.context import Context
+from outlast.engine.course import HANDED_OVER
 from outlast.engine.writer import Writer
 
 

@@ -6,8 +6,9 @@ from outlast.adapter import TurnResult, Waiting
 from outlast.clock import Clock
 from outlast.engine.attempt import EngineAttempt
 from outlast.engine.budget import cut_off, evidence
-from outlast.engine.context import FAILED, HANDED_OVER, Context
+from outlast.engine.context import Context
 from outlast.engine.control import Control
+from outlast.engine.course import FAILED, HANDED_OVER
 from outlast.engine.effects import as_unicode, described
 from outlast.engine.inbox import CANCELLED, InboxReader, as_prompts
 from outlast.engine.outbox import Outbox

@@ -16,8 +16,9 @@ from outlast.documents import Shapes
 from outlast.engine.attempt import EngineAttempt, Surroundings
 from outlast.engine.batch import Batcher, patiently
 from outlast.engine.budget import used_up
-from outlast.engine.context import HANDED_OVER, Context
+from outlast.engine.context import Context
 from outlast.engine.control import Control
+from outlast.engine.course import HANDED_OVER
 from outlast.engine.documents import Documents
 from outlast.engine.effects import described
 from outlast.engine.errands import Errands
