@@ -12,9 +12,9 @@ import anyio
 import msgspec
 import pytest
 
-from outlast.codec import zstd
 from outlast.gateway import ApiKey, Limits
 from outlast.gateway.readings import is_reading
+from outlast.squeezing import zstd
 from outlast.trust import trusted
 from tests.gateway.messages import end, read, request, says, stream, user
 from tests.gateway.reference import PlainDialogue, until
