@@ -1,6 +1,7 @@
 """Records, their faces and their texts. That old ones stay readable is tested in `tests/histories`."""
 
-from typing import Any, get_args
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
 
 import msgspec
 import pytest
@@ -26,7 +27,14 @@ def _least(kind: type[AnyRecord]) -> AnyRecord:
     """A record with nothing but what it must have."""
     required = [field for field in msgspec.structs.fields(kind) if field.required]
     values: dict[Any, Any] = {int: 1, float: 1.0, str: "x", Payload: EMPTY}
-    return kind(**{field.name: values.get(field.type) or get_args(field.type)[0] for field in required})
+    return kind(**{field.name: _any_of(field.type, values) for field in required})
+
+
+def _any_of(of: Any, values: Mapping[Any, Any]) -> Any:
+    """A value of a type: of tuples the empty one, of literals the first."""
+    if get_origin(of) is tuple:
+        return ()
+    return values.get(of) or get_args(of)[0]
 
 
 def test_tags_are_snake_case_and_each_its_own() -> None:
