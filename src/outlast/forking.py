@@ -20,7 +20,7 @@ unusual. Invariants:
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from outlast.clock import Clock
 from outlast.codec import Packer, encode_records, record_refs
@@ -110,7 +110,7 @@ class ForkDesk(ScheduleDesk):
         Raises:
             CommitUnknown, TurnUnknown: there is no such commit or turn.
             SessionExists: the id is another session's.
-        BadInput: the workspace keeps its files in another store than this session.
+            BadInput: the workspace keeps its files in another store than this session.
             BadSessionId, SessionErased, WorldUnavailable
         """
         if before_turn is not None:
@@ -187,8 +187,15 @@ async def _check_same(world: World, source: str, wanted: Wanted) -> None:
         raise SessionExists(session=wanted.session, difference=f"it is a fork of {forked.source}")
     if wanted.at not in {None, forked.at}:
         raise SessionExists(session=wanted.session, difference=f"it is a fork at commit {forked.at}")
-    if wanted.workspace is not None and wanted.workspace.cwd != forked.cwd:
+    if wanted.workspace is not None and _place(wanted.workspace.reference(), wanted.workspace.cwd) != _place(
+        forked.workspace, forked.cwd
+    ):
         raise SessionExists(session=wanted.session, difference=f"it works in {forked.cwd or 'another place'}")
+
+
+def _place(reference: Mapping[str, Any], cwd: str) -> tuple[object, ...]:
+    """What of a workspace is never another for the same one, however a later outlast describes it."""
+    return (cwd, reference.get("kind"), reference.get("store", ""))
 
 
 async def last_before(world: World, session: str, turn: int) -> int:

@@ -39,6 +39,8 @@ from outlast.session import Session
 from outlast.testing.faults import AroundWorld
 from outlast.tool import ToolIO, tool
 from outlast.workspaces.local import local
+from outlast.workspaces.sandbox import sandbox
+from outlast.workspaces.virtual import virtual
 from outlast.world import World
 from outlast.worlds.memory import MemoryStore, open_memory
 from tests.unit.engine_desk import Desk, agent_of, call, opened, records, say
@@ -214,6 +216,9 @@ async def test_the_same_fork_again_is_the_same_and_another_under_its_id_is_refus
         await other.fork(id="s-1")
     with pytest.raises(SessionExists, match="works in"):
         await source.fork(4, id="f", workspace=local("/tmp"))
+    placed = [await source.fork(4, id="g", workspace=virtual()) for _ in range(2)]
+    with pytest.raises(SessionExists, match="works in"):  # at a path of the same name
+        await source.fork(4, id=placed[0].id, workspace=sandbox())
     await world.erase("f")
     with pytest.raises(SessionErased):
         await source.fork(4, id="f")
