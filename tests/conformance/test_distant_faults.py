@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 from anyio.abc import ByteStream
 
-from outlast.errors import BoxError, OutlastError, WorkspaceError
+from outlast.errors import BoxError, HarnessError, OutlastError, SandboxUnsupported, WorkspaceError
 from outlast.ids import new_id
 from outlast.sandbox import JobAsk, Limits, SandboxProvider, Spec
 from outlast.testing.workspace_contract import Log
@@ -23,6 +23,7 @@ from outlast.workspaces.boxed.kind import SandboxKind
 from outlast.workspaces.distant import DistantFiles
 from outlast.workspaces.docker import Docker
 from outlast.workspaces.drive import Drive
+from outlast.workspaces.egress import Credential, from_env
 from outlast.workspaces.kubernetes import Kubernetes
 from outlast.workspaces.sandbox.bubblewrap import Bubblewrap
 from outlast.workspaces.sandbox.client import HeldBox, hold
@@ -70,17 +71,19 @@ async def opened(
     *,
     fence: int = 1,
     workspace: Sandboxed = USUAL,
+    forget: bool = True,
 ) -> AsyncGenerator[Site]:
     """The site of the session, by an attempt."""
     data.mkdir(parents=True, exist_ok=True)
     kind = SandboxKind(lambda _name, at: find(at))
     async with supervised(data) as processes:
         stay = stay_at(data, processes, fence=fence, root=log.root, aside=log.aside, packs=log)
+        stay = replace(stay, home=data.parent / "home")  # recorded once: the same on every machine
         try:
             async with kind.open(workspace.reference(), stay) as site:
                 yield site
         finally:
-            if fence > 1:
+            if forget and fence > 1:
                 await kind.forget(workspace.reference(), stay.folder, data)
 
 
@@ -305,3 +308,46 @@ async def _speaks(daemon: Daemon) -> None:
     while not any("/exec/" in asked.path for asked in daemon.asked):
         await anyio.lowlevel.checkpoint()
     daemon.silent = ""
+
+
+async def test_another_worker_attaches_to_the_box_and_knows_which_files_it_has() -> None:
+    log = Log()
+    async with faulty() as at:
+        async with opened(at.data / "one", at.find, log) as site:
+            for data in (b"0", b"1"):  # the one before the last capture may still be the log's
+                await site.files.write("kept", data)
+                await log.commit(site)
+            await site.run(Command("echo 2 > uncommitted", "job-1"))
+        # Another machine's worker: it has nothing but the World and the cluster.
+        async with opened(at.data / "two", at.find, log, fence=2, forget=False) as site:
+            assert await site.files.read("uncommitted") == b"2\n", "it is the box that stood"
+            assert await site.knows("job-1")
+        log.root = ""  # as of a log that went on elsewhere, with other files
+        async with opened(at.data / "one", at.find, log, fence=3) as site:
+            assert list(await site.files.list("")) == [], "a box with wrong files is ended"
+
+
+async def test_a_program_that_is_not_in_the_image_is_named_with_the_way_out() -> None:
+    with TemporaryDirectory(prefix="d-") as top:
+        async with opened(Path(top), bare_bubblewrap, Log()) as site:
+            with pytest.raises(HarnessError, match="at the path that it has here"):
+                async with site.processes.start(["/nowhere/claude"], env={}, cwd=Path("/workspace")):
+                    pass
+        reads = sandbox(idle_s=0, reads=["/srv"])
+        with pytest.raises(SandboxUnsupported, match="no directory of the worker's machine"):
+            async with opened(Path(top), bare_bubblewrap, Log(), workspace=reads):
+                pass
+
+
+async def test_certificates_of_the_way_out_are_written_where_programs_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FORGE_TOKEN", "not to be seen inside")
+    forge = Credential("forge.example.com", from_env("FORGE_TOKEN"), name="forge")
+    with TemporaryDirectory(prefix="d-") as top:
+        workspace = sandbox(idle_s=0, credentials=[forge])
+        async with opened(Path(top), bare_bubblewrap, Log(), workspace=workspace) as site:
+            ran = await site.run(Command('grep -c "BEGIN CERT" "$SSL_CERT_FILE"; env; ls -a ~', "job-1"))
+            assert int(ran.stdout.split("\n")[0]) > 0
+            assert "not to be seen inside" not in ran.stdout
+            assert list(await site.files.list("")) == [], "it is no file of the session's"

@@ -1,11 +1,11 @@
 """`sandbox()` over providers whose boxes can have no directory of this machine, held to every case of the contract of
 sites: real boxes by bubblewrap to which nothing is given, and those that stand-ins for the APIs of others run.
 
-All cases run in `make test` over bubblewrap, a few over each of the others; `make test-all` runs them all.
+A few cases of each run in `make test`; `make test-all` runs them all, and a few over a real daemon.
 """
 
 import itertools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -25,17 +25,32 @@ from tests.sandboxes.bare import Bare, bare_bubblewrap
 from tests.servers.docker_engine import docker_engine
 from tests.servers.hosted_client import Service
 from tests.servers.kubernetes_api import kubeconfig, kubernetes_api
+from tests.servers.podman import IMAGE, Missing, podman
 
 pytestmark = [pytest.mark.timeout(120)]
 
 _CORE = (
-    "commands_and_files_see_the_same",
     "programs_run_in_it_or_are_refused",
     "what_is_captured_is_what_another_machine_opens",
-    "an_older_fence_changes_nothing_that_a_newer_one_shows",
 )
-CORE = {"docker": _CORE, "kubernetes": _CORE, "hosted": _CORE[:2]}
-"""Cases that run in `make test`; of bubblewrap all do. Hosted boxes are slow."""
+CORE = {
+    "bubblewrap": (
+        *_CORE,
+        "commands_and_files_see_the_same",
+        "a_command_of_one_name_is_begun_once",
+        "an_older_fence_changes_nothing_that_a_newer_one_shows",
+        "commands_see_no_files_of_the_host",
+        "commands_see_nothing_of_the_worker",
+        "what_is_gone_stays_gone",
+        "files_of_every_size_come_back",
+        "packs_are_given_again_until_they_are_durable",
+        "a_capture_names_what_changed",
+    ),
+    "docker": _CORE,
+    "kubernetes": _CORE,
+    "hosted": _CORE[:1],
+}
+"""Cases that run in `make test`; all of them do in `make test-all`. Hosted boxes are slow."""
 Find = Callable[[Path], SandboxProvider]
 
 
@@ -84,7 +99,7 @@ def _cases() -> list[object]:
             provider,
             case,
             id=f"{provider}-{case.name}",
-            marks=[pytest.mark.crash if case.name in CORE.get(provider, [case.name]) else pytest.mark.full],
+            marks=[pytest.mark.crash if case.name in CORE[provider] else pytest.mark.full],
         )
         for provider in PROVIDERS
         for case in CASES
@@ -101,6 +116,30 @@ async def _ground(find: Find, numbers: "itertools.count[int]", directory: Path) 
         yield ground
     finally:
         await ground.forget()
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[str]:
+    try:
+        with podman() as socket:
+            yield socket
+    except Missing as missing:
+        pytest.fail(str(missing))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.name in CORE["bubblewrap"]], ids=lambda case: case.name
+)
+async def test_sites_of_a_real_daemon_without_mounts_keep_the_promise(case: Case, service: str) -> None:
+    with TemporaryDirectory(prefix="d-") as directory:
+
+        def find(_data: Path) -> SandboxProvider:
+            return Bare(Docker(host=f"unix://{service}", image=IMAGE))
+
+        factory = partial(_ground, find, itertools.count(1), Path(directory))
+        async with factory() as ground:
+            await case.run(Stand(ground, factory))
 
 
 @pytest.mark.parametrize(("provider", "case"), _cases())

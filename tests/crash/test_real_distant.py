@@ -21,7 +21,6 @@ from tests.crash.real import LIMIT_S, Yard, yard
 from tests.servers.kubernetes_api import Cluster, kubeconfig, kubernetes_api
 
 pytestmark = [
-    pytest.mark.crash,
     pytest.mark.timeout(150),
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what the stand-in runs pods in"),
 ]
@@ -76,6 +75,7 @@ def worker_of(supervisor: int) -> int:
     return int(child)
 
 
+@pytest.mark.crash
 async def test_a_command_in_a_pod_outlives_its_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +95,7 @@ async def test_a_command_in_a_pod_outlives_its_worker(
         assert await place.pod(session) == pod
 
 
+@pytest.mark.full
 async def test_a_pod_that_is_deleted_beneath_a_command_is_made_anew_from_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,9 +117,9 @@ async def test_a_pod_that_is_deleted_beneath_a_command_is_made_anew_from_the_log
 @pytest.mark.parametrize(
     "spot",
     [
-        Spot(Point.BEFORE_CAPTURE, "verify", 2),
-        Spot(Point.AFTER_CAPTURE, "verify", 3),
-        Spot(Point.AFTER_OUTCOME, "verify", 3),
+        pytest.param(Spot(Point.BEFORE_CAPTURE, "verify", 2), marks=pytest.mark.full),
+        pytest.param(Spot(Point.AFTER_CAPTURE, "verify", 3), marks=pytest.mark.full),
+        pytest.param(Spot(Point.AFTER_OUTCOME, "verify", 3), marks=pytest.mark.crash),
     ],
     ids=str,
 )
@@ -140,9 +141,11 @@ async def test_files_of_a_pod_are_at_the_call_of_the_log(
 
 async def shown(place: Place, session: Session) -> None:
     """What the log has of the files can be seen though the pod is gone, and a fork goes on from there."""
-    provider = open_kubernetes(place.yard.directory)
-    for found in await provider.list({}):
-        await provider.destroy(found.ref)
+    assert "kubernetes boxes can be made" in " ".join((await outlast(place, "doctor")).split())
+    pod = await place.pod(session)
+    assert f'"pod":"{pod}"' in await outlast(place, "sandbox", "ls", "--provider", "kubernetes", "--json")
+    await outlast(place, "sandbox", "rm", "--all", "--provider", "kubernetes", "--yes")
+    assert pod not in place.cluster.running
     said = await outlast(place, "files", session.id, "cat", "log.txt")
     assert said == DONE["log.txt"]
     await outlast(place, "fork", session.id, "--id", "forked")
