@@ -35,8 +35,9 @@ COMMIT = "git add -A && git commit -qm 'Add a pricing page'"
 Where = Literal["sandbox", "local"]
 
 
-def harness(name: str, where: Where) -> object:
-    return pytest.param(name, where, marks=pytest.mark.harness(harness=name))
+def harness(name: str, *case: str, full: bool = False) -> object:
+    marks = [pytest.mark.harness(harness=name), *([pytest.mark.full] if full else [])]
+    return pytest.param(name, *case, marks=marks)
 
 
 def tool(subject: Subject, command: str) -> ToolUse:
@@ -76,16 +77,19 @@ async def cut_off(stage: Stage, forge: Forge | GitHub) -> None:
     await victim.death()
 
 
-CASES = [
-    harness("claude-code", "sandbox"),
-    harness("codex", "sandbox"),
-    harness("claude-code", "local"),
-    harness("codex", "local"),
-]
-
-
-@pytest.mark.parametrize("cut", ["after it landed", "before it lands"])
-@pytest.mark.parametrize(("name", "where"), CASES)
+@pytest.mark.parametrize(
+    ("name", "where", "cut"),
+    [
+        harness("claude-code", "sandbox", "after it landed"),
+        harness("codex", "sandbox", "after it landed"),
+        harness("claude-code", "local", "before it lands"),
+        harness("claude-code", "sandbox", "before it lands", full=True),
+        harness("claude-code", "local", "after it landed", full=True),
+        harness("codex", "sandbox", "before it lands", full=True),
+        harness("codex", "local", "before it lands", full=True),
+        harness("codex", "local", "after it landed", full=True),
+    ],
+)
 async def test_push(
     name: str, where: Where, cut: Cut, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +121,7 @@ async def test_push(
             assert told is (verdict.verdict == "done")
 
 
+@pytest.mark.full
 @pytest.mark.harness(harness="claude-code")
 async def test_push_from_where_the_shell_has_gone(tmp_path: Path) -> None:
     """The shell of Claude Code stays where a command has led it."""
@@ -144,9 +149,14 @@ OPEN = f'gh pr create --head prices --title "Add a pricing page" --body "{BODY}"
 BRANCH = "git checkout -b prices && git commit --allow-empty -m 'Add a pricing page'"
 
 
-@pytest.mark.parametrize("cut", ["after it landed", "before it lands"])
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.harness(harness=name)) for name in SUBJECTS]
+    ("name", "cut"),
+    [
+        harness("claude-code", "after it landed"),
+        harness("claude-code", "before it lands", full=True),
+        harness("codex", "after it landed", full=True),
+        harness("codex", "before it lands", full=True),
+    ],
 )
 async def test_open(name: str, cut: Cut, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed inside the real `gh pr create`, behind a branch and a commit of the same line."""

@@ -1,11 +1,14 @@
 """Real repositories and real commands that were cut off: what they did is found out, and never guessed."""
 
 import os
+import re
+import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
 import pytest
 
 from outlast.adapters.shell_inquiry import inquiry_of
@@ -238,7 +241,7 @@ async def test_a_new_branch_with_its_commit_and_its_push(here: Here) -> None:
     partly = await cut_off(here, command, branched)
     assert isinstance(partly, Partly)
     assert words(partly).splitlines()[-1] == (
-        "What is left to be done: `git commit -am two`, then `git push -u origin prices`"
+        "What is left to be done: `git commit -am two && git push -u origin prices`"
     )
     here.git("checkout -q main && git branch -q -d prices")
     done = await cut_off(here, command, branched, "git commit -qam two && git push -q origin prices")
@@ -278,14 +281,73 @@ async def test_a_lock_that_was_left_is_told_and_nobody_is_sent_into_it(here: Her
     assert str(here.root / ".git/index.lock") in words(answer)
 
 
+@pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=[pytest.mark.full] if part % 4 else []) for part in range(24)]
+)
+async def test_whenever_it_is_killed_what_is_told_leads_to_one_commit_and_one_push(
+    here: Here, part: int
+) -> None:
+    line = "git checkout -qb prices && git add -A && git commit -qm two && git push -qu origin prices"
+    hook = here.root / ".git/hooks/pre-push"
+    hook.write_text("#!/bin/sh\nsleep 0.02\n")
+    hook.chmod(0o755)
+    inquiry = inquiry_of(line)
+    assert inquiry is not None
+    witness = await inquiry.note(is_scene(here))
+    assert witness is not None
+    begun = subprocess.Popen(["/bin/bash", "-c", line], cwd=here.root, env=here.env, start_new_session=True)  # noqa: ASYNC220 - it is killed at once
+    await anyio.sleep(0.002 + part * 0.005)
+    os.killpg(begun.pid, signal.SIGKILL)
+    begun.wait()
+    await nobody_runs(here)
+    answer = await inquiry.ask(is_scene(here), witness)
+    assert not isinstance(answer, Unsure), answer
+    follow(here, line, answer)
+    assert here.git("log --format=%s") == "two\none"
+    head = here.git("rev-parse HEAD")
+    assert here.git("-C ../origin.git rev-parse prices") == head
+    assert here.git("rev-parse --abbrev-ref HEAD @{u}") == "prices\norigin/prices"
+    assert here.git("status --porcelain") == ""
+
+
+def follow(here: Here, line: str, answer: Answer) -> None:
+    """Do what a model would that believes every word."""
+    told = words(answer)
+    for lock in re.findall(r"left (.*) behind", told):
+        for path in lock.split(" and "):
+            Path(path).unlink()
+    left = re.findall(r"`([^`]*)`", told.rpartition("What is left to be done: ")[2])
+    for command in [line] if isinstance(answer, NotDone) else left if "What is left" in told else []:
+        ran = here.shell(command)
+        assert ran.returncode == 0, (told, ran.stderr)
+
+
+async def nobody_runs(here: Here) -> None:
+    """What git had begun at the other end is over: it is no child of the line."""
+    with anyio.fail_after(10):
+        while any(str(here.root.parent) in command for command in commands()):  # noqa: ASYNC110 - processes tell nobody
+            await anyio.sleep(0.01)
+
+
+def commands() -> Iterator[str]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_text()
+        except OSError:
+            continue
+        if command.startswith(("git", "/bin/sh\0-c\0git")):
+            yield command
+
+
 async def test_where_there_is_no_repository_nothing_is_noted(here: Here) -> None:
     inquiry = inquiry_of("cd .. && git commit -m x")
     assert inquiry is not None
     assert await inquiry.note(is_scene(here)) is None
 
 
-async def test_names_are_no_commands(here: Here) -> None:
+async def test_names_are_no_commands(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands in a command is looked for, and never run."""
+    monkeypatch.setattr("outlast.adapters.shell_inquiry.PAUSES_S", ())
     evil = "x'; touch hit; '"
     (here.root / evil).mkdir()
     for command in (

@@ -11,7 +11,7 @@ in a shell profile, a file system monitor in a git configuration): that is the u
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import tree_sitter_bash
@@ -95,21 +95,30 @@ def _acts(command: str, parts: Sequence[_Part]) -> Iterator[Act]:
         Unreadable: there is more to it, or it stands where nobody can say whether it ran.
     """
     entered: list[str] = []
+    twice: list[str] = []
     follows = False
     for part, after in zip(parts, [*parts[1:], _Part("", ())], strict=True):
         if part.join not in {"&&", "|"}:
             follows = False
+        text = command[part.words[0].start : part.words[-1].end]
         if part.words[0].text == "cd":
             _enter(part, after, entered)
-        elif not (only_reads(part.words) or is_idempotent(part.words)):
-            text = command[part.words[0].start : part.words[-1].end]
-            acts = read_acts(part.words, text, entered, follows=follows)
-            if not acts:
-                raise Unreadable(_not_known(part, "only read, nor to be of those that can be asked about"))
-            if part.negated or part.join in {"|", "||"}:
-                raise Unreadable(f"{acts[0].text!r} behind {part.join or '!'!r}")
-            yield from acts
-            follows = after.join == "&&"
+        elif is_idempotent(part.words):
+            twice.append(text)
+        elif not only_reads(part.words):
+            first, *more = _acts_of(part, text, entered)
+            yield replace(first, follows=follows, before=tuple(twice))
+            yield from more
+            follows, twice = after.join == "&&", []
+
+
+def _acts_of(part: _Part, text: str, entered: Sequence[str]) -> Sequence[Act]:
+    acts = read_acts(part.words, text, entered)
+    if not acts:
+        raise Unreadable(_not_known(part, "only read, nor to be of those that can be asked about"))
+    if part.negated or part.join in {"|", "||"}:
+        raise Unreadable(f"{text!r} behind {part.join or '!'!r}")
+    return acts
 
 
 def _enter(part: _Part, after: _Part, entered: list[str]) -> None:

@@ -83,9 +83,13 @@ class Act:
     """The directories that were gone into before it, each seen from the one before."""
     follows: bool = False
     """It has not begun unless the act before it succeeded."""
+    gone: Sequence[str] = ()
+    """Those of the directories that the line itself went into, with `cd`."""
+    before: Sequence[str] = ()
+    """The commands between the act before it and this one that may run twice."""
 
 
-def read_acts(words: Sequence[Word], text: str, entered: Sequence[str], *, follows: bool) -> Sequence[Act]:
+def read_acts(words: Sequence[Word], text: str, entered: Sequence[str] = ()) -> Sequence[Act]:
     """What a simple command does that can be asked about; nothing where it is none of those that are known."""
     if not all(word.exact for word in words):
         return ()
@@ -97,7 +101,7 @@ def read_acts(words: Sequence[Word], text: str, entered: Sequence[str], *, follo
     elif program in {"git", "/usr/bin/git"} and (globally := git_command(arguments)) is not None:
         into, sub, rest = globally
         deeds = _GIT[sub](rest) if sub in _GIT else ()
-    return [Act(deed, text, (*entered, *into), follows and not number) for number, deed in enumerate(deeds)]
+    return [Act(deed, text, (*entered, *into), gone=tuple(entered)) for deed in deeds]
 
 
 _HARMLESS_SETTINGS: Final = (

@@ -109,9 +109,8 @@ class Line:
 
 
 def typed(act: Act) -> str:
-    """An act as it can be typed where the line was."""
-    into = [f"cd {directory}" for directory in act.entered]
-    return " && ".join([*into[: 0 if " -C " in act.text else None], act.text])
+    """An act with what the line has before it, as it can be typed where that was."""
+    return " && ".join([*act.before, act.text])
 
 
 def shown(act: Act) -> str:

@@ -210,8 +210,18 @@ def verdict_of(line: Line) -> Answer:
 
 
 def _left(line: Line) -> Sequence[str]:
-    left = [f"`{text}`" for one in line.findings for text in one.left]
-    return [LEFT.format(left=", then ".join(left))] if left else []
+    """The commands that are left: one line, or one for each directory."""
+    lines: list[tuple[Sequence[str], list[str]]] = []
+    for act, one in zip(line.acts, line.findings, strict=True):
+        if one.left and (not lines or lines[-1][0] != act.gone):
+            lines.append((act.gone, []))
+        if one.left:
+            lines[-1][1].extend(text for text in one.left if text not in lines[-1][1])
+    typed = [
+        " && ".join([*(f"cd {quote(directory)}" for directory in gone), *texts]) for gone, texts in lines
+    ]
+    shown_as = [f"`({one})`" if len(typed) > 1 else f"`{one}`" for one in typed]
+    return [LEFT.format(left=", then ".join(shown_as))] if typed else []
 
 
 def _locks(after: Facts) -> Sequence[str]:

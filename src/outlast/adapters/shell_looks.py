@@ -24,8 +24,10 @@ Facts: TypeAlias = Mapping[str, str]
 _BEGIN: Final = r"""
 export GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GH_PROMPT_DISABLED=1 LC_ALL=C
 exec </dev/null 2>/dev/null
+c=
 p() { printf '%s\t%s\n' "$1" "${2//$'\n'/ }"; }
 b() { base64 | tr -d '\n'; }
+left() { [ -n "$c" ] && [ -e "$c/$2.lock" ] && p "$1" "$c/$2.lock"; }
 """
 _MACHINE: Final = r"""
 read -r boot </proc/sys/kernel/random/boot_id; read -r one </proc/1/stat; set -- ${one##*) }
@@ -41,8 +43,8 @@ branch=$(git symbolic-ref -q HEAD); p {k}.branch "$branch"
 """
 _LEFT: Final = r"""
 g=$(git rev-parse --absolute-git-dir); c=$(cd "$(git rev-parse --git-common-dir)" && pwd)
-for f in "$g/index.lock" "$g/HEAD.lock" "$c/$branch.lock" "$c/config.lock" "$c/packed-refs.lock"; do
-[ -e "$f" ] && p {k}.lock "$f"; done
+for f in "$g/index.lock" "$g/HEAD.lock"; do [ -e "$f" ] && p {k}.lock "$f"; done
+for f in "$branch" config packed-refs; do left {k}.lock "$f"; done
 p {k}.log "$(git log {format} -n {count} HEAD | b)"
 """
 _RUNNING: Final = r"""
@@ -87,7 +89,7 @@ def _line(acts: Sequence[Act], *, after: bool) -> str:
         if after:
             left = _LEFT.replace("{k}", f"p{k}").replace("{count}", str(len(acts) + 1))
             inner.append(left.replace("{format}", _LOG_FORMAT))
-        inner += [_of_act(n, act.deed) for n, act in enumerate(acts) if tuple(act.entered) == entered]
+        inner += [_of_act(k, n, act.deed) for n, act in enumerate(acts) if tuple(act.entered) == entered]
         lines.append(_there(entered, "\n".join(inner)))
     return "\n".join(lines)
 
@@ -97,12 +99,13 @@ def _there(entered: Sequence[str], text: str) -> str:
     return f"( {into} || exit 0\n{text}\n)"
 
 
-def _of_act(n: int, deed: object) -> str:
+def _of_act(k: int, n: int, deed: object) -> str:
     match deed:
         case Branch(name=name):
-            return f'p a{n}.ref "$(git rev-parse -q --verify {quote("refs/heads/" + name)})"'
+            ref = quote(f"refs/heads/{name}")
+            return f'p a{n}.ref "$(git rev-parse -q --verify {ref})"\nleft p{k}.lock {ref}'
         case Push():
-            return _of_push(f"a{n}", deed)
+            return f'{_of_push(f"a{n}", deed)}\nleft p{k}.lock "refs/remotes/$remote/$at"'
         case _:
             return ""
 
