@@ -118,7 +118,7 @@ class Files(Protocol):
     async def read(self, path: str) -> bytes: ...
 
     async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """Whole or not at all; parents are made."""
+        """Whole or not at all; parents are made. The workspace itself is refused."""
         ...
 
     async def find(self, path: str) -> Entry | None:
@@ -130,7 +130,7 @@ class Files(Protocol):
         ...
 
     async def remove(self, path: str) -> None:
-        """A file, or a directory with all that is in it."""
+        """A file, or a directory with all that is in it. The workspace itself is refused, and all in it stays."""
         ...
 
 

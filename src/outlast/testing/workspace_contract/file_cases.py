@@ -92,6 +92,23 @@ async def remove_takes_a_link_and_leaves_what_it_leads_to(stand: Stand) -> None:
 
 
 @promise()
+async def the_workspace_itself_is_neither_removed_nor_written(stand: Stand) -> None:
+    async with stand.site() as site:
+        await site.files.write("d/kept", b"kept")
+        await stand.said(site, "ln -s . self; ln -s .. d/up")
+        for path in ("", ".", "d/..", site.cwd, f"{site.cwd}/", "d/../d/.."):
+            await _raises(WorkspaceError, site.files.remove(path))
+            await _raises(WorkspaceError, site.files.write(path, b"x"))
+        for path in ("self", "d/up"):
+            await _raises(WorkspaceError, site.files.write(path, b"x"))
+        assert await site.files.read("d/kept") == b"kept"
+        await site.files.remove("self")
+        await site.files.remove("d/up")
+        assert [entry.path for entry in await site.files.list("")] == ["d"]
+        assert await site.files.read("d/kept") == b"kept"
+
+
+@promise()
 async def a_file_that_is_not_there_is_missing(stand: Stand) -> None:
     async with stand.site() as site:
         for asked in (
@@ -184,6 +201,7 @@ CASES: Final[tuple[Case, ...]] = (
     list_gives_what_is_directly_in_a_directory_by_name,
     remove_takes_a_directory_with_all_that_is_in_it,
     remove_takes_a_link_and_leaves_what_it_leads_to,
+    the_workspace_itself_is_neither_removed_nor_written,
     a_file_that_is_not_there_is_missing,
     a_directory_is_no_file_nor_a_file_a_directory,
     paths_that_lead_out_are_refused,

@@ -25,7 +25,7 @@ class BoxFiles:
         return await self._box.read(await self._real(path))
 
     async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        at = await self._real(path)
+        at = self._in_it(await self._real(path), path)
         if mode is None:
             there = await self._box.stat(at)
             mode = there.mode if there is not None and there.kind == "file" else _MODE
@@ -43,7 +43,12 @@ class BoxFiles:
         ]
 
     async def remove(self, path: str) -> None:
-        await self._box.remove(await self._real(path, last=False))
+        await self._box.remove(self._in_it(await self._real(path, last=False), path))
+
+    def _in_it(self, at: str, said: str) -> str:
+        if at == self._cwd:
+            raise WorkspaceError(detail=f"{said}: It is the workspace itself; name what is in it.")
+        return at
 
     def _name(self, path: str) -> str:
         """A path as entries have it: below the workspace."""

@@ -30,7 +30,7 @@ class HostFiles:
         return await self._do(path, _read)
 
     async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        await self._do(path, lambda at: _write(at, data, mode))
+        await self._do(path, lambda at: _write(at, data, mode), itself=False)
 
     async def find(self, path: str) -> Entry | None:
         return await self._do(path, lambda at: _entry(self._name(path), at), followed=False)
@@ -39,17 +39,22 @@ class HostFiles:
         return await self._do(path, lambda at: _list(self._name(path), at))
 
     async def remove(self, path: str) -> None:
-        await self._do(path, _remove, followed=False)
+        await self._do(path, _remove, followed=False, itself=False)
 
     def _name(self, path: str) -> str:
         """A path as entries have it."""
         name = posixpath.relpath(posixpath.join(self._root, path), self._root)
         return "" if name == "." else name
 
-    async def _do(self, path: str, what: Callable[[Path], T], *, followed: bool = True) -> T:
+    async def _do(
+        self, path: str, what: Callable[[Path], T], *, followed: bool = True, itself: bool = True
+    ) -> T:
         def done() -> T:
             with _said(path):
-                return what(self._real(path, followed=followed))
+                at = self._real(path, followed=followed)
+                if not itself and os.path.normpath(at) == os.path.realpath(self._root):
+                    raise ValueError("It is the workspace itself; name what is in it")
+                return what(at)
 
         return await to_thread.run_sync(done)
 
