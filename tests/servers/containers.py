@@ -197,7 +197,7 @@ async def start(wish: Wish) -> Container:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     options = [*_system(), "--proc", "/proc", "--dev", "/dev"]
     for target in wish.tmpfs:
-        options += ["--tmpfs", target]
+        options += ["--perms", "1777", "--tmpfs", target]
     for source, target, writable in sorted(wish.binds, key=lambda bind: len(Path(bind[1]).parts)):
         for parent in reversed(Path(target).parents[:-1]):  # else they are for their owner alone
             options += ["--perms", "0755", "--dir", str(parent)]

@@ -118,7 +118,7 @@ def _make_image(target: Path) -> None:
     with tarfile.open(target, "w") as archive:
         for folder in ("proc", "dev", "sys", "tmp", "run", "etc", "workspace"):
             entry = tarfile.TarInfo(folder)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
             archive.addfile(entry)
         link = tarfile.TarInfo("bin")
         link.type, link.linkname = tarfile.SYMTYPE, "usr/bin"

@@ -234,4 +234,11 @@ async def a_job_has_the_environment_and_directory_that_it_was_given(ground: Grou
         same(await written(job), f"{ground.spec.cwd}/sub\n")
 
 
+@promise()
+async def what_is_written_to_the_directory_for_such_can_be_run(ground: Ground) -> None:
+    async with held(ground) as box:
+        await box.write("/tmp/it", b"#!/bin/sh\necho ran\n", mode=0o755)  # noqa: S108 - of the box
+        same(await ran(box, "/tmp/it"), (0, "ran\n"))  # noqa: S108 - of the box
+
+
 CASES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Case))

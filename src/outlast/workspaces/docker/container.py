@@ -25,7 +25,8 @@ WISH: Final = "outlast.wish"
 """The label that says what of a `Spec` a container cannot be made to differ in."""
 USER: Final = 1000
 _PROCESSES: Final = 4096
-_TMP: Final = "rw,nosuid,nodev,mode=1777"
+_TMP: Final = "rw,exec,nosuid,nodev,mode=1777,size=1g"
+"""Said whole: a daemon adds `noexec` where nothing is said, and takes half of the memory."""
 _OF_IMAGE: Final = frozenset(
     {"PATH", "LANG", "LC_ALL", "JAVA_HOME", "GOPATH", "GOROOT", "CARGO_HOME", "RUSTUP_HOME"}
 )
