@@ -82,7 +82,7 @@ async def cut_off(stage: Stage, forge: Forge | GitHub) -> None:
     [
         harness("claude-code", "sandbox", "after it landed"),
         harness("codex", "sandbox", "after it landed"),
-        harness("claude-code", "local", "before it lands"),
+        harness("claude-code", "local", "before it lands", full=True),
         harness("claude-code", "sandbox", "before it lands", full=True),
         harness("claude-code", "local", "after it landed", full=True),
         harness("codex", "sandbox", "before it lands", full=True),
@@ -152,7 +152,7 @@ BRANCH = "git checkout -b prices && git commit --allow-empty -m 'Add a pricing p
 @pytest.mark.parametrize(
     ("name", "cut"),
     [
-        harness("claude-code", "after it landed"),
+        harness("claude-code", "after it landed", full=True),
         harness("claude-code", "before it lands", full=True),
         harness("codex", "after it landed", full=True),
         harness("codex", "before it lands", full=True),

@@ -38,7 +38,7 @@ p now "$(date -u +%s)"
 _REPOSITORY: Final = r"""
 p {k}.top "$(git rev-parse --show-toplevel)"
 h=$(git rev-parse -q --verify HEAD); p {k}.head "$h"
-p {k}.parents "$(git rev-parse -q --verify HEAD >/dev/null && git rev-parse 'HEAD^@')"
+p {k}.parents "$([ -n "$h" ] && git rev-parse 'HEAD^@')"
 branch=$(git symbolic-ref -q HEAD); p {k}.branch "$branch"
 """
 _LEFT: Final = r"""
@@ -113,13 +113,14 @@ def _of_act(k: int, n: int, deed: object) -> str:
 def _of_push(key: str, push: Push) -> str:
     """The names that git itself gives to what is pushed and to where it goes, and what was last seen there."""
     lines = [
-        'own=$(git for-each-ref --format="%(push:remotename)" "$branch")',
+        'own=$(git for-each-ref --format="%(push:remotename) %(push:remoteref)" "$branch")',
+        "to=${own#* }; own=${own%% *}",
         f'remote={quote(push.remote)}; [ -n "$remote" ] || remote=$own',
         f'p {key}.remote "$remote"; p {key}.own "$own"',
         f'p {key}.urls "$(git remote get-url --push --all "$remote" | wc -l)"',
         f'p {key}.default "$(git config push.default)"',
         f'p {key}.mirror "$(git config --bool "remote.$remote.mirror")"',
-        f'to=$(git for-each-ref --format="%(push:remoteref)" "$branch"); p {key}.target "$to"',
+        f'p {key}.target "$to"',
         'at=${branch#refs/heads/}; [ "$remote" = "$own" ] && [ -n "$to" ] && at=${to#refs/heads/}',
         f'p {key}.upstream "$(git config "branch.${{branch#refs/heads/}}.merge")"',
     ]
