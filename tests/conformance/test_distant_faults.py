@@ -1,11 +1,12 @@
 """Files that travel to a box and back: how often a question is asked, and what is lost when the way is."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import anyio
 import anyio.lowlevel
@@ -14,7 +15,7 @@ from anyio.abc import ByteStream
 
 from outlast.errors import BoxError, HarnessError, OutlastError, SandboxUnsupported, WorkspaceError
 from outlast.ids import new_id
-from outlast.sandbox import JobAsk, Limits, SandboxProvider, Spec
+from outlast.sandbox import Box, JobAsk, Limits, Ref, SandboxProvider, Spec
 from outlast.testing.workspace_contract import Log
 from outlast.workspace import Command, Site
 from outlast.workspaces.boxed.description import Sandboxed, sandbox
@@ -28,7 +29,7 @@ from outlast.workspaces.kubernetes import Kubernetes
 from outlast.workspaces.sandbox.bubblewrap import Bubblewrap
 from outlast.workspaces.sandbox.client import HeldBox, hold
 from outlast.workspaces.sandbox.inside.wire import Unpacker
-from tests.sandboxes.bare import bare_bubblewrap
+from tests.sandboxes.bare import Bare, bare_bubblewrap
 from tests.servers.docker_engine import Daemon, docker_engine
 from tests.servers.kubernetes_api import Cluster, kubeconfig, kubernetes_api
 from tests.stays import stay_at, supervised
@@ -351,3 +352,61 @@ async def test_certificates_of_the_way_out_are_written_where_programs_are_told(
             assert int(ran.stdout.split("\n")[0]) > 0
             assert "not to be seen inside" not in ran.stdout
             assert list(await site.files.list("")) == [], "it is no file of the session's"
+
+
+async def test_files_may_be_laid_out_for_longer_than_what_is_tied_lives_without_a_beat() -> None:
+    log, asked = Log(), Counter[str]()
+    with TemporaryDirectory(prefix="d-") as top:
+        async with opened(Path(top) / "first", bare_bubblewrap, log) as site:
+            await site.run(Command("for f in $(seq 50); do head -c 50000 /dev/urandom > $f; done", "job-1"))
+            await log.commit(site)
+        slow = Slow(log, asked)
+        async with opened(
+            Path(top) / "second", lambda data: Heard(bare_bubblewrap(data), asked), slow, fence=2
+        ) as site:
+            assert slow.waited, "its files came while the box was beaten for"
+            assert await captured_root(site) == log.root
+
+
+class Heard(Bare):
+    """A provider of which it is known what is asked of its boxes."""
+
+    def __init__(self, within: SandboxProvider, asked: Counter[str]) -> None:
+        super().__init__(within)
+        self._asked = asked
+
+    @asynccontextmanager
+    async def attach(self, spec: Spec, fence: int, ref: Ref | None = None) -> AsyncGenerator[Box]:
+        async with super().attach(spec, fence, ref) as box:
+            yield cast("Box", Beaten(box, self._asked))
+
+
+class Beaten:
+    """A box whose beats are counted."""
+
+    def __init__(self, box: Box, asked: Counter[str]) -> None:
+        self._box = box
+        self._asked = asked
+
+    async def beat(self, for_s: float) -> None:
+        self._asked["beat"] += 1
+        await self._box.beat(for_s)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._box, name)
+
+
+class Slow(Log):
+    """A log that gives no packs of files before the box was beaten for twice."""
+
+    def __init__(self, log: Log, asked: Counter[str]) -> None:
+        super().__init__(log.root, log.aside, log.packs)
+        self._beats = asked
+        self.waited = False
+
+    async def get_many(self, names: Sequence[str]) -> Mapping[str, bytes]:
+        with anyio.fail_after(20):
+            while self._beats["beat"] < 2:  # noqa: ASYNC110 - a beat comes by the clock
+                await anyio.sleep(0.05)
+        self.waited = True
+        return await super().get_many(names)

@@ -20,7 +20,7 @@ from outlast.workspaces.boxed.ground import SANDBOXES, Ground, ground_of, way_of
 from outlast.workspaces.boxed.home import DistantHome
 from outlast.workspaces.boxed.keeping import Keep, KeepHere, KeepThere, make_home, marked_roots, noted_roots
 from outlast.workspaces.boxed.shells import PLACES, lent_shells
-from outlast.workspaces.boxed.site import BoxSite
+from outlast.workspaces.boxed.site import BoxSite, beat
 from outlast.workspaces.distant import DistantFiles
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.egress import CredentialUsed, Egress, Event, Outside, TurnedAway, Who, open_egress
@@ -87,6 +87,9 @@ class SandboxKind:
                 return stay.root in (marked_roots(ground.mark) if mounts else noted_roots(box))
 
             box = await held.enter_async_context(_attached(provider, spec, stay.fence, fits))
+            tasks = await held.enter_async_context(task_group())
+            tasks.start_soon(beat, box)  # from now on: to lay out files may take its time
+            held.callback(tasks.cancel_scope.cancel)
             given, keep = (
                 (ground, KeepHere(ground, drive))
                 if mounts
@@ -102,9 +105,6 @@ class SandboxKind:
             site = BoxSite(box, given, keep, drive, stay.root, cwd=CWD, undoes=undoes)
             if lent is not None:
                 site.shells = await lent[1](box)
-            tasks = await held.enter_async_context(task_group())
-            tasks.start_soon(site.beat)
-            held.callback(tasks.cancel_scope.cancel)
             yield site
 
     async def forget(self, reference: Mapping[str, Any], folder: str, data: Path) -> None:

@@ -147,17 +147,18 @@ class BoxSite:
     def captured(self, root: str) -> None:
         self._drive.captured(root)
 
-    async def beat(self) -> None:
-        """Keep what is tied to this attempt alive, until it is cancelled."""
-        while True:
-            try:
-                await self._box.beat(BEAT_S)
-            except (BoxGone, Fenced):
-                return  # whoever uses it finds out
-            except WorkspaceError:
-                await anyio.sleep(BEAT_S / 10)
-                continue
-            await anyio.sleep(BEAT_S / 3)
+
+async def beat(box: Box) -> None:
+    """Keep what is tied to this attempt alive, until it is cancelled."""
+    while True:
+        try:
+            await box.beat(BEAT_S)
+        except (BoxGone, Fenced):
+            return  # whoever uses it finds out
+        except WorkspaceError:
+            await anyio.sleep(BEAT_S / 10)
+            continue
+        await anyio.sleep(BEAT_S / 3)
 
 
 async def _read(job: Job, name: Literal["stdout", "stderr"], into: Stream, command: Command) -> None:
