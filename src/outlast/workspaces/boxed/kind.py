@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, cast, runtime_checkable
 from anyio import to_thread
 
 from outlast.beneath import remove_tree
+from outlast.clock import SystemClock
 from outlast.errors import SandboxUnsupported, WorkspaceError
 from outlast.groups import task_group
 from outlast.plugins import brought
@@ -24,6 +25,7 @@ from outlast.workspaces.boxed.site import BoxSite, beat
 from outlast.workspaces.distant import DistantFiles
 from outlast.workspaces.drive import Drive
 from outlast.workspaces.egress import CredentialUsed, Egress, Event, Outside, TurnedAway, Who, open_egress
+from outlast.workspaces.egress.authority import forget_authorities
 from outlast.workspaces.egress.inside import PUBLIC
 
 PROVIDERS: Final = "outlast.sandboxes"
@@ -64,6 +66,7 @@ class SandboxKind:
         await ground.make(mounts=mounts)
         gateway = "" if stay.gateway is None else await stay.gateway()
         drive = Drive(stay.packs, stay.tenant, put=stay.put)
+        await to_thread.run_sync(forget_authorities, ground.way_out.parent, SystemClock().now())
         async with AsyncExitStack() as held:
             # Certificates are mounted, or written where a box may write.
             public = PUBLIC if mounts else f"{stay.home}/.outlast"

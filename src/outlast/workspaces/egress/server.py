@@ -14,7 +14,7 @@ from outlast.folders import make_private
 from outlast.groups import task_group
 from outlast.sandbox import Mount, Way
 from outlast.trust import trusted
-from outlast.workspaces.egress.authority import forget_authorities, keep_on, open_authority, roots
+from outlast.workspaces.egress.authority import keep_on, open_authority, roots
 from outlast.workspaces.egress.dial import Dialer, Resolve, SystemResolver
 from outlast.workspaces.egress.events import Event, Told, Who, log, write_down
 from outlast.workspaces.egress.forward import Forward
@@ -97,7 +97,6 @@ async def open_egress(
         try:
             make_private(directory)
             _own(directory)
-            forget_authorities(directory.parent, outside.clock.now())
             means = _means(network, who, directory if outlived else None, outside)
             bundle = _publish(public, outside.roots() + means.authority.pem) if means.authority else b""
             proxy = stack.enter_context(bound(directory, "proxy"))
