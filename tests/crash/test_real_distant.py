@@ -141,7 +141,7 @@ async def test_files_of_a_pod_are_at_the_call_of_the_log(
 
 async def shown(place: Place, session: Session) -> None:
     """What the log has of the files can be seen though the pod is gone, and a fork goes on from there."""
-    assert "kubernetes boxes can be made" in " ".join((await outlast(place, "doctor")).split())
+    assert "kubernetes boxes set up here" in " ".join((await outlast(place, "doctor")).split())
     pod = await place.pod(session)
     assert f'"pod":"{pod}"' in await outlast(place, "sandbox", "ls", "--provider", "kubernetes", "--json")
     await outlast(place, "sandbox", "rm", "--all", "--provider", "kubernetes", "--yes")

@@ -34,7 +34,7 @@ async def provider_findings(data: Path) -> AsyncGenerator[Finding]:
         except (OutlastError, OSError) as error:
             yield Finding(what, "warning", "cannot be asked", str(error))
         else:
-            yield Finding(what, "warning" if warnings else "ok", "can be made", indent.join(warnings))
+            yield Finding(what, "warning" if warnings else "ok", "set up here", indent.join(warnings))
     if absent:
         hint = "docs/workspaces says of each what it needs: a package, a daemon, a cluster, a credential."
         yield Finding("more boxes", "absent", f"not set up here: {', '.join(absent)}", hint)

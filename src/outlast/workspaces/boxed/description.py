@@ -79,7 +79,8 @@ def sandbox(  # noqa: PLR0913 - each keyword is a property of the machine
         credentials: what is added to requests on the way out, and never seen inside.
         limits: of memory, processes and output.
         image: of providers that have such; by default the programs of the worker's machine.
-        reads: directories of the worker's machine that it may read, at the same path: tools that stand in a home.
+        reads: directories of the worker's machine that it may read, at the same path: tools that stand in a home. Not
+            with providers elsewhere (Kubernetes, hosted ones), whose machines have what is in their image.
         store: where its files are kept, if not in the World: the URL of a directory or a bucket.
 
     Raises:
