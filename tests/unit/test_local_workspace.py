@@ -14,12 +14,14 @@ from outlast.errors import FileMissing, PathRefused, WorkspaceError
 from outlast.session import Session
 from outlast.sites import WorldPacks
 from outlast.worker import WorkerConfig, open_worker
+from outlast.workspace import Command, Ran
 from outlast.workspace_tools import workspace_tools
 from outlast.workspaces.drive import Drive
-from outlast.workspaces.local import local
+from outlast.workspaces.local import commands, local
 from outlast.workspaces.local.extent import Extent, ignored_by, left_to_git, measured
 from outlast.workspaces.local.files import HostFiles
 from outlast.world import World
+from tests.stays import supervised
 
 pytestmark = pytest.mark.crash
 
@@ -214,3 +216,26 @@ def test_a_file_that_goes_while_a_directory_is_measured_is_no_fault(
 
     monkeypatch.setattr(os, "scandir", going)
     assert measured(tmp_path) == Extent()
+
+
+async def test_a_flood_of_output_fills_no_disk_and_ends_with_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes faster than it is read waits; a line may be as long as it likes, and no character is torn."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    env = {"PATH": os.environ["PATH"]}
+
+    async def ran(text: str, timeout_s: float = 60.0) -> Ran:
+        return await commands.run(Command(text, "job", timeout_s=timeout_s), processes, tmp_path, env)
+
+    async with supervised(tmp_path) as processes:
+        flood = await ran(f"yes >&2 & sleep 0.5; find {tmp_path} -type f -size +1M | wc -l; wait", 1.5)
+        assert (flood.timed_out, flood.stdout.strip()) == (True, "0")
+        assert len(flood.stderr) < 210_000 < flood.cut
+        for where in ("", ">&2"):
+            line = await ran(f"head -c 70000000 /dev/zero | tr '\\0' a {where}")
+            assert (line.status, line.cut) == (0, 70_000_000 - 200_000)
+            letters = await ran(f"printf a {where}; yes ü | head -n 300000 | tr -d '\\n' {where}")
+            assert letters.cut == 600_001 - 200_000
+            assert "\ufffd" not in letters.stdout + letters.stderr
+        assert (await ran("printf 'no end'; printf 'of line' >&2")) == Ran(0, "no end", "of line")
