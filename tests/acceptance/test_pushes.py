@@ -190,3 +190,33 @@ async def test_open(name: str, cut: Cut, tmp_path: Path, monkeypatch: pytest.Mon
             assert verdict.verdict == "unsure"
             assert "HEAD is on prices" in told
             assert "What is left to be done: `gh pr create --head prices" in told
+
+
+@pytest.mark.full
+@pytest.mark.harness(harness="claude-code")
+async def test_push_of_a_commit_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox is made anew as it was before the line, whose commit has landed: the model gets it back."""
+    monkeypatch.setenv("FORGE_TOKEN", SECRET)
+    subject = SUBJECTS["claude-code"]
+    (tmp_path / "forge").mkdir()
+    with open_forge(tmp_path / "forge", SECRET, address=HERE) as forge:
+        forge.make("site.git")
+        forge.cuts = "after it landed"
+        back = "git fetch origin main && git reset FETCH_HEAD"
+        commands = [
+            BEGIN.format(url=url_of(forge, "sandbox")),
+            f"{COMMIT} && git push origin HEAD:main 2>&1",
+            f"{back}; git status --short; git log --format='It is %H.' -1; git push origin HEAD:main 2>&1",
+        ]
+        async with staged(subject, tmp_path, {"go": script(subject, *commands)}) as stage:
+            settle(stage, forge, "sandbox")
+            turn = await stage.send(prompt("go"))
+            await cut_off(stage, forge)
+            assert str(await stage.finish(turn)) == "It is out."
+            (verdict,) = await stage.of_kind(Verdict)
+            told = stage.last_body().decode()
+        (pushed,) = forge.pushes("site.git")
+        assert verdict.verdict == "done"
+        assert f"What is left to be done: `{back}`" in told
+        assert f"It is {pushed.split()[1]}." in told
+        assert "Everything up-to-date" in told
