@@ -193,8 +193,8 @@ async def jobs_that_run_and_are_not_tied_are_named_and_can_be_tied(ground: Groun
         await ended(await begun(box, "true", job="over"))
         await begun(box, "exec sleep 600", job="bound", tied=True)
         same(list(await box.loose()), ["loose"])
-        timed = await begun(box, "sleep 2; echo late", job="timed", timeout_s=1)
-        for name in ("loose", "timed", "over", "none"):
+        timed = await begun(box, "sleep 4; echo late", job="timed", timeout_s=3)
+        for name in ("timed", "loose", "over", "none"):
             await box.tie(name)
         same(list(await box.loose()), [])
         same((await ended(timed), await written(timed)), (0, "late\n"))
