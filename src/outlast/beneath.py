@@ -151,6 +151,10 @@ def remove_tree(path: Path) -> None:
 def _entered(fd: int, name: str, *, make: bool) -> int:
     try:
         return os.open(name, _DIRECTORY, dir_fd=fd)
+    except PermissionError:
+        if not make:
+            raise
+        return _own(fd, name)
     except OSError as error:
         if not make or error.errno not in _NOT_THERE:
             raise

@@ -22,7 +22,7 @@ pytestmark = [
 PYTHON = str(Path(sys.base_prefix).resolve() / "bin/python3")
 DEEP = """
 import os
-for _ in range(3000):
+for _ in range(1500):
     os.mkdir("d"); os.chdir("d")
 """
 LINKS = """

@@ -16,7 +16,7 @@ from outlast.workspaces.boxed.kind import SandboxKind
 ME = (os.getuid(), os.getgid())
 
 
-def deep(top: Path, levels: int = 3_000) -> None:
+def deep(top: Path, levels: int = 1_200) -> None:
     """Directories in one another, as whatever runs in a box may make them."""
     top.mkdir(parents=True)
     fd = os.open(top, os.O_RDONLY)
@@ -36,6 +36,15 @@ def test_what_is_deeper_than_anything_of_ours_is_passed_over(tmp_path: Path) -> 
         Ground(tmp_path / "own", tmp_path / "home", (), ME).own(tmp_path / "home")
     finally:  # pytest does not come so deep
         remove_tree(tmp_path / "home")
+
+
+async def test_a_home_that_was_closed_inside_is_opened_again(tmp_path: Path) -> None:
+    ground = Ground(tmp_path / "own", tmp_path / "home", (), None)
+    for mode in (0o700, 0, 0o555):
+        await ground.make(mounts=True)
+        ground.home.chmod(mode)
+    await ground.make(mounts=True)
+    assert ground.home.stat().st_mode & 0o777 == 0o700
 
 
 async def test_a_session_that_is_erased_leaves_neither_its_files_nor_the_key_of_its_way_out(

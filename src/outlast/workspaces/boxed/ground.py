@@ -23,6 +23,7 @@ WAYS: Final = "ways"
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store")
 """What a box of the worker's own machine shows of it anyway."""
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MINE: Final = 0o700
 SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 UNSEEN: Final = (
     "the sandbox of this session does not show {program}. Install it with `outlast install`, where sandboxes see it, "
@@ -99,6 +100,8 @@ class Ground:
     def _make(self, mounts: bool) -> None:  # noqa: FBT001 - of a thread, which takes no names
         make_private(self.directory)
         make_private(self.home)
+        if self.home.stat().st_mode & _MINE != _MINE:  # a box may have closed it, to us as well
+            self.home.chmod(_MINE)
         if mounts:
             make_private(self.files)
             self.own(self.files)
