@@ -144,7 +144,7 @@ async def test_only_the_worker_dies(name: str, tmp_path: Path) -> None:
     assert command is not None
     script = {"go": [Step(text="I try.", tools=(command,)), *says("It has run.")]}
     async with staged(subject, tmp_path, script) as stage:
-        stage.workspace = sandbox(idle_s=60)
+        stage.workspace = sandbox(idle_s=30)
         turn = await stage.send(prompt("go"))
         victim = await stage.victim(session="s")
         log = await grown(tmp_path, "begun")
@@ -169,7 +169,7 @@ async def test_the_sandbox_dies_too(tmp_path: Path) -> None:
     assert command is not None
     script = {"go": [Step(text="I try.", tools=(command,)), *says("Cut.")]}
     async with staged(subject, tmp_path, script) as stage:
-        stage.workspace = sandbox(idle_s=60)
+        stage.workspace = sandbox(idle_s=30)
         turn = await stage.send(prompt("go"))
         victim = await stage.victim(session="s")
         await grown(tmp_path, "begun")
@@ -200,7 +200,7 @@ async def test_what_is_cancelled_ends(tmp_path: Path) -> None:
         "next": [Step(text="I try.", tools=(late,)), Step(text="I look.", tools=(look,)), *says("Seen.")],
     }
     async with staged(subject, tmp_path, script) as stage:
-        stage.workspace = sandbox(idle_s=60)
+        stage.workspace = sandbox(idle_s=30)
         turn = await stage.send(prompt("go"))
         async with stage.worker():
             await grown(tmp_path, "begun")
@@ -222,7 +222,7 @@ async def test_a_worker_hands_over_what_runs(tmp_path: Path) -> None:
     assert command is not None
     script = {"go": [Step(text="I try.", tools=(command,)), *says("It has run.")]}
     async with staged(subject, tmp_path, script) as stage:
-        stage.workspace = sandbox(idle_s=60)
+        stage.workspace = sandbox(idle_s=30)
         turn = await stage.send(prompt("go"))
         async with stage.worker():
             log = await grown(tmp_path, "begun")
@@ -253,7 +253,7 @@ async def test_every_command_is_one_of_the_sandbox(name: str, tmp_path: Path) ->
     commands = [subject.shell(f"{line}\n{PARENT}") for line in KINDS]
     steps = [Step(text="I try.", tools=(one,)) for one in commands if one is not None]
     async with staged(subject, tmp_path, {"go": [*steps, *says("Tried.")]}) as stage:
-        stage.workspace = sandbox(idle_s=60)
+        stage.workspace = sandbox(idle_s=30)
         assert str(await stage.finish(await stage.send(prompt("go")))) == "Tried."
         assert stage.last_body().decode().count("/run/outlast/inside/__main__.py serve") == len(KINDS)
 
@@ -276,7 +276,7 @@ async def test_what_codex_goes_on_with_is_waited_for(tmp_path: Path) -> None:
         ]
     }
     async with staged(SUBJECTS["codex"], tmp_path, script) as stage:
-        stage.workspace = sandbox(idle_s=60)
+        stage.workspace = sandbox(idle_s=30)
         turn = await stage.send(prompt("go"))
         victim = await stage.victim(session="s")
         await until(lambda: stage.effects().count("known") == 1)

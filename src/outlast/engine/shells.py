@@ -76,7 +76,8 @@ class Shells:
         Raises:
             TurnStopped: the workspace was lost.
         """
-        context, site, use = self._context, lends(self._context), await self._use_of(state)
+        context, site = self._context, lends(self._context)
+        use = None if site is None else await self._use_of(state)
         if site is None or use is None:
             return None
         begun = await self._begun(use.follows, ended) if use.follows else state
