@@ -220,3 +220,28 @@ async def test_push_of_a_commit_that_is_lost(tmp_path: Path, monkeypatch: pytest
         assert f"What is left to be done: `{back}`" in told
         assert f"It is {pushed.split()[1]}." in told
         assert "Everything up-to-date" in told
+
+
+@pytest.mark.full
+@pytest.mark.harness(harness="codex")
+async def test_push_from_where_a_call_says(tmp_path: Path) -> None:
+    """The hook of Codex does not tell where a command is to run; the model's own words do."""
+    subject = SUBJECTS["codex"]
+    (tmp_path / "forge").mkdir()
+    with open_forge(tmp_path / "forge", SECRET, address=HERE) as forge:
+        forge.make("site.git")
+        forge.cuts = "after it landed"
+        begin = f"git init -q .; mkdir site; cd site; {BEGIN.format(url=url_of(forge, 'local'))}"
+        push = ToolUse(
+            name="exec_command", input={"cmd": f"{COMMIT} && git push origin HEAD:main", "workdir": "site"}
+        )
+        steps = [Step(text="I go on.", tools=(tool(subject, begin),)), Step(text="I push.", tools=(push,))]
+        async with staged(subject, tmp_path, {"go": [*steps, *says("It is out.")]}) as stage:
+            turn = await stage.send(prompt("go"))
+            await cut_off(stage, forge)
+            assert str(await stage.finish(turn)) == "It is out."
+            (verdict,) = await stage.of_kind(Verdict)
+            told = stage.last_body().decode()
+        (pushed,) = forge.pushes("site.git")
+        assert verdict.verdict == "done", verdict
+        assert f"main of origin is at {pushed.split()[1][:10]}" in told

@@ -339,6 +339,16 @@ def commands() -> Iterator[str]:
             yield command
 
 
+async def test_what_was_noted_of_another_line_says_nothing(here: Here) -> None:
+    noted, other = inquiry_of("git push"), inquiry_of("git push", "sub")
+    assert noted is not None
+    assert other is not None
+    witness = await noted.note(is_scene(here))
+    assert witness is not None
+    assert isinstance(await other.ask(is_scene(here), witness), Unsure)
+    assert isinstance(await noted.ask(is_scene(here), {**witness, "kind": "else"}), Unsure)
+
+
 async def test_where_there_is_no_repository_nothing_is_noted(here: Here) -> None:
     inquiry = inquiry_of("cd .. && git commit -m x")
     assert inquiry is not None

@@ -64,6 +64,7 @@ NO_GIT: Final = "No git runs here any more: remove it first."
 SOME_GIT: Final = (
     "A git still runs here, which may be another one: see whether it needs it before you remove it."
 )
+OTHER: Final = "What the harness began is not what the call said."
 OLDER: Final = "What was noted before the command began cannot be read by this release."
 
 
@@ -94,12 +95,18 @@ class ShellInquiry:
         place = [one for one in (scene.cwd, self.cwd) if one]
         facts = await _look(scene, place, before(self.acts), LOOK_S)
         known = any(key.endswith(".top") and top for key, top in facts.items())
-        return {"kind": KIND, "place": place, "facts": dict(facts)} if known else None
+        return {"kind": KIND, "acts": self._texts, "place": place, "facts": dict(facts)} if known else None
+
+    @property
+    def _texts(self) -> Sequence[str]:
+        return [self.cwd, *(act.text for act in self.acts)]
 
     async def ask(self, scene: Scene, witness: Witness) -> Answer:
         place, facts = witness.get("place"), witness.get("facts")
         if witness.get("kind") != KIND or not isinstance(place, list) or not isinstance(facts, dict):
             return Unsure(OLDER)
+        if witness.get("acts") != self._texts:
+            return Unsure(OTHER)
         at = [str(one) for one in place]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - JSON
         noted = {str(key): str(value) for key, value in facts.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - JSON
         line = Line(self.acts, noted, await _look(scene, at, afterwards(self.acts), LOOK_S))

@@ -23,7 +23,7 @@ from outlast.engine.waits import LOOK_S
 from outlast.errors import TurnStopped
 from outlast.fold import CallState
 from outlast.gate import Point
-from outlast.inquiry import Inquiry, Witness
+from outlast.inquiry import Witness
 from outlast.records import EMPTY, CallIntent, CallRetracted, CallStarted, Usage
 from outlast.records.events import LiveDelta
 from outlast.recovery import stricter
@@ -103,7 +103,7 @@ class AttemptCalls(LoopCalls):
         if stricter(intent.policy, means.policy) != intent.policy:
             return Deny(NOT_GRANTED)
         self.shells.note(intent.call, means.shell)
-        return await self._let(state, arguments, means.inquiry, cwd) or Let(intent.call, arguments)
+        return await self._let(state, arguments, cwd) or Let(intent.call, arguments)
 
     async def begin_unasked(self, call: int) -> None:
         context = self._context
@@ -122,12 +122,9 @@ class AttemptCalls(LoopCalls):
 
     async def _begins(self, state: CallState) -> bool:
         arguments = await self._context.value(state.intent.arguments)
-        inquiry = self._context.resolve(state.intent.name, arguments).inquiry
-        return await self._denial(state) is None and await self._let(state, arguments, inquiry) is None
+        return await self._denial(state) is None and await self._let(state, arguments) is None
 
-    async def _let(
-        self, state: CallState, arguments: Mapping[str, Any], inquiry: Inquiry | None, cwd: str = ""
-    ) -> Deny | None:
+    async def _let(self, state: CallState, arguments: Mapping[str, Any], cwd: str = "") -> Deny | None:
         """Write that the harness may run a call; or say why it must not."""
         context, intent = self._context, state.intent
         denied = await self._permits.refusal(state, arguments)
@@ -135,7 +132,10 @@ class AttemptCalls(LoopCalls):
             return Deny(result_text((await self._deny(state, denied)).value), settled=True)
         await context.afford(intent.call)
         await context.room(None)
-        witness = await noted(inquiry if intent.policy == "verify" else None, context.scene, cwd)
+        witness = None
+        if intent.policy == "verify":  # a hook may tell less than the model said
+            said = {**await context.value(intent.arguments), **arguments}
+            witness = await noted(context.resolve(intent.name, said).inquiry, context.scene, cwd)
         await context.gate.cross(Point.BEFORE_START, call=intent.call, policy=intent.policy)
         # Last of all: it may have been let go meanwhile, or the attempt is ending.
         late = await self._denial(state)
