@@ -16,6 +16,7 @@ from outlast.ids import derived_id
 from outlast.sandbox import Mount
 from outlast.settings import read_settings
 from outlast.workspace import Stay
+from outlast.workspaces.drive.folder import on_disk
 from outlast.workspaces.drive.format import DEPTH_LIMIT
 
 SANDBOXES: Final = "sandboxes"
@@ -98,6 +99,10 @@ class Ground:
         await to_thread.run_sync(self._make, mounts)
 
     def _make(self, mounts: bool) -> None:  # noqa: FBT001 - of a thread, which takes no names
+        with on_disk(f"The directories of the sandbox at {self.directory} cannot be made"):
+            self._made(mounts)
+
+    def _made(self, mounts: bool) -> None:  # noqa: FBT001 - as above
         make_private(self.directory)
         make_private(self.home)
         if self.home.stat().st_mode & _MINE != _MINE:  # a box may have closed it, to us as well

@@ -17,6 +17,7 @@ from outlast.sandbox import Box, JobAsk
 from outlast.workspaces.boxed.ground import Ground
 from outlast.workspaces.distant import DistantFiles
 from outlast.workspaces.drive import Drive, Folder
+from outlast.workspaces.drive.folder import on_disk
 from outlast.workspaces.drive.remoting import RemoteFolder
 
 _FENCE: Final = "@"
@@ -145,8 +146,9 @@ def noted_roots(box: Box) -> Sequence[str]:
 def remember(mark: Path, roots: Sequence[str]) -> None:
     """Note which roots the files may be those of, now or once the log has the newer."""
     new = mark.with_suffix(".new")
-    new.write_text("\n".join(roots))
-    new.replace(mark)
+    with on_disk(f"{mark} cannot be written"):
+        new.write_text("\n".join(roots))
+        new.replace(mark)
 
 
 def marked_roots(mark: Path) -> Sequence[str]:

@@ -87,7 +87,7 @@ class Folder:
         scanner.skips = self._skips
         scanner.check = from_thread.check_cancelled
         scanner.old_pieces = partial(from_thread.run, self._drive.reader.pieces)
-        with _said(f"The files in {self._directory} cannot be written down"):
+        with on_disk(f"The files in {self._directory} cannot be written down"):
             span = await to_thread.run_sync(self._scan, scanner, builder)
         digest = b"" if span is None else span.digest
         root = base_root if digest == parse_root(base_root).digest else root_text(span)
@@ -166,7 +166,7 @@ class Folder:
         wanted, nodes = await self._drive.load(root)
         placer = Placer(self._directory, wanted, known or Known(EMPTY_ROOT), self._clock)
         placer.skips = self._skips
-        with _said(f"The files in {self._directory} cannot be brought back"):
+        with on_disk(f"The files in {self._directory} cannot be brought back"):
             await to_thread.run_sync(placer.prepare)
             await self._write(placer)
             await to_thread.run_sync(placer.finish)
@@ -207,7 +207,8 @@ def _contents(pack: bytes, files: Sequence[tuple[bytes, Item]]) -> Iterator[tupl
 
 
 @contextmanager
-def _said(what: str) -> Generator[None]:
+def on_disk(what: str) -> Generator[None]:
+    """What the system says of a disk becomes an error that says what to do."""
     try:
         yield
     except OSError as error:
