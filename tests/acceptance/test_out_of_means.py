@@ -140,7 +140,11 @@ def small(counter: Counter, size: str = "6m") -> Generator[tuple[Path, Enter]]:
     at = counter.directory / "small"
     at.mkdir()
     with machine("small_disk", str(at), size) as enter:
-        yield at, enter
+        try:
+            yield at, enter
+        finally:  # whoever is not there cannot end what stands there
+            remove = ("sandbox", "rm", "--all", "--yes", "--provider", "bubblewrap")
+            subprocess.run(counter.argv(*remove), env=counter.environ, preexec_fn=enter, check=False)
 
 
 def fill(disk: Path, enter: Enter) -> None:
