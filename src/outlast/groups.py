@@ -12,7 +12,8 @@ from anyio.abc import TaskGroup
 async def task_group() -> AsyncGenerator[TaskGroup]:
     """Like `anyio.create_task_group`, for a block whose errors others must recognise by their type.
 
-    A task that fails cancels the block, and its error is raised; if several fail, all are, in a group.
+    A task that fails cancels the block, and its error is raised; if several fail, all are, in a group. If they say all
+    the same, one is: they have found out the same thing at once.
     """
     raised: BaseException | None = None
     try:
@@ -26,10 +27,14 @@ async def task_group() -> AsyncGenerator[TaskGroup]:
         if raised is not None and not isinstance(raised, anyio.get_cancelled_exc_class()):
             raise raised from raised.__cause__
         match group.exceptions:
-            case (only,):
+            case (only, *others) if all(_alike(only, other) for other in others):
                 raise only from only.__cause__
             case _:
                 raise
+
+
+def _alike(one: BaseException, other: BaseException) -> bool:
+    return type(one) is type(other) and str(one) == str(other)
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
