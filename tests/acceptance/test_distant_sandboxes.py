@@ -15,7 +15,8 @@ from tests.sandboxes.bare import bring
 
 
 def harness(name: str) -> object:
-    return pytest.param(name, marks=pytest.mark.harness(harness=name, turns=2))
+    mark = pytest.mark.harness(harness=name, turns=2)
+    return pytest.param(name, marks=mark if name == "pi" else [mark, pytest.mark.full])
 
 
 @pytest.fixture
@@ -54,6 +55,7 @@ async def test_afar(name: str, place: Path) -> None:
         assert "tests pass" in told, "its next box has the conversation"
 
 
+@pytest.mark.full
 @pytest.mark.timeout(180)
 @pytest.mark.harness(harness="claude-code", turns=2)
 async def test_cut(place: Path) -> None:

@@ -80,7 +80,7 @@ async def cut_off(stage: Stage, forge: Forge | GitHub) -> None:
 @pytest.mark.parametrize(
     ("name", "where", "cut"),
     [
-        harness("claude-code", "sandbox", "after it landed"),
+        harness("claude-code", "sandbox", "after it landed", full=True),
         harness("codex", "sandbox", "after it landed"),
         harness("claude-code", "local", "before it lands", full=True),
         harness("claude-code", "sandbox", "before it lands", full=True),

@@ -82,6 +82,7 @@ async def test_inside(name: str, tmp_path: Path) -> None:
         assert {one.call for one in kept} <= set(settled)
 
 
+@pytest.mark.full
 @pytest.mark.timeout(180)
 @pytest.mark.harness(harness="claude-code", turns=2)
 async def test_moved(tmp_path: Path) -> None:

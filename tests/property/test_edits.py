@@ -24,6 +24,7 @@ class Paper:
     """A scene of files in memory."""
 
     cwd = "/w"
+    lasts = True
 
     def __init__(self, files: Contents) -> None:
         self.files = dict(files)
