@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+import signal
 from collections.abc import Generator
 from pathlib import Path
 from typing import cast
@@ -41,6 +42,9 @@ def pytest_configure() -> None:
     # tests speak to this machine alone, without TLS.
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+    # What a shell starts in the background ignores SIGINT, and so does all that it starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -16,7 +16,7 @@ from tests.sandboxes.bare import bring
 
 def harness(name: str) -> object:
     mark = pytest.mark.harness(harness=name, turns=2)
-    return pytest.param(name, marks=mark if name == "pi" else [mark, pytest.mark.full])
+    return pytest.param(name, marks=mark if name == "codex" else [mark, pytest.mark.full])
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ async def test_no_file_of_the_host_is_reached_by_whatever_name(name: str, tmp_pa
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", [harness(name, core=name == "opencode") for name in PROGRAMS])
+@pytest.mark.parametrize("name", [harness(name, core=name == "pi") for name in PROGRAMS])
 async def test_a_turn_killed_in_a_tool_goes_on_elsewhere_with_files_as_the_log_has_them(
     name: str, tmp_path: Path
 ) -> None:

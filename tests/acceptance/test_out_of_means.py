@@ -178,6 +178,7 @@ def test_a_world_without_room_is_said_and_its_session_goes_on_when_there_is_some
             done(counter, enter=enter)
 
 
+@pytest.mark.full
 def test_a_disk_without_room_for_a_sandbox_ends_the_attempt_and_no_more(counter: Counter) -> None:
     with small(counter) as (disk, enter):
         counter.environ["OUTLAST_DATA_DIR"] = str(disk)
@@ -225,6 +226,7 @@ def test_a_shell_without_a_machine_needs_no_room_on_the_workers_disk(counter: Co
             done(counter, enter=enter)
 
 
+@pytest.mark.full
 def test_a_worker_that_finds_no_room_at_all_says_so_and_ends(counter: Counter) -> None:
     with small(counter) as (disk, enter):
         counter.environ["OUTLAST_DATA_DIR"] = str(disk)
@@ -242,6 +244,7 @@ def test_a_worker_that_finds_no_room_at_all_says_so_and_ends(counter: Counter) -
 # a store that is gone
 
 
+@pytest.mark.full
 def test_a_bucket_that_is_gone_in_a_turn_and_comes_back(counter: Counter) -> None:
     with s3() as server:
         counter.environ |= {
