@@ -57,7 +57,7 @@ async def test_a_write_that_was_cut_off_is_not_repeated(tmp_path: Path) -> None:
     script = {"go": [Step(text="A file.", tools=(write("notes.txt", "n\n"),)), *says(LAST)]}
     async with staged(tmp_path, script) as stage:
         await stage.send(prompt("go"), id="go")
-        await stage.killed_at(Spot(Point.AFTER_START, "never"))
+        await stage.killed_at(Spot(Point.AFTER_START, "verify"))
         (stage.shop / "notes.txt").write_text("somebody else's\n")
         await carried_on(stage, lost_answers=0)
         assert (stage.shop / "notes.txt").read_text() == "somebody else's\n"

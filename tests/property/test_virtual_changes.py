@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outlast.workspaces.virtual.interpreter import Interpreter
@@ -50,6 +50,7 @@ def told(tree: Tree) -> dict[str, object]:
 
 
 @given(st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=6))
+@example([["touch -d '2001-02-03 04:05:01' a"], ["echo more >> a", "touch -d '2001-02-03 04:05:01' a"]])
 def test_changes_tell_all_that_is_new(commands: list[list[str]]) -> None:
     shell = Interpreter(lambda _: None)
     kept: Tree = {}

@@ -126,12 +126,8 @@ class Sight:
                         return None
                     continue
                 facts = stat(f"{ROOT}/{path}")
-                if (facts["modified"], facts["created"], facts["mode"]) != (
-                    was.modified,
-                    was.created,
-                    was.mode,
-                ):
-                    look = _look(facts)
+                look = _look(facts)
+                if look != was:
                     if look is None or look.kind != was.kind or self.is_link(f"{ROOT}/{path}"):
                         return None
                     found[path] = look
