@@ -10,7 +10,10 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-UV := $(shell uv --version >/dev/null 2>&1 && echo uv || echo .cache/uv/bin/uv)
+OWN_UV := $(CURDIR)/.cache/uv/bin/uv
+UV := $(shell uv --version >/dev/null 2>&1 && echo uv || echo $(OWN_UV))
+# `outlast install` fetches wheels with it too.
+export UV
 BIN := .venv/bin
 PY := $(BIN)/python
 STAMP := .venv/.installed
@@ -38,7 +41,7 @@ PYTEST = $(if $(SEED),OUTLAST_TEST_SEED=$(SEED)) $(PY) -m pytest
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /:/' | awk -F: '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: $(filter .cache/%,$(UV))  ## build .venv exactly as the lock says; does nothing when it is so already
+setup: $(filter $(OWN_UV),$(UV))  ## build .venv exactly as the lock says; does nothing when it is so already
 	@if [ "$$(cat $(STAMP) 2>/dev/null)" != "$(LOCK_HASH)" ]; then \
 	  set -e; \
 	  [ -x $(PY) ] || $(UV) venv --quiet --clear --python "$(PYTHON)" .venv; \
@@ -47,13 +50,13 @@ setup: $(filter .cache/%,$(UV))  ## build .venv exactly as the lock says; does n
 	  echo $(LOCK_HASH) > $(STAMP); \
 	fi
 
-.cache/uv/bin/uv:
+$(OWN_UV):
 	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is needed; name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
 	@{ $(PYTHON) -m venv .cache/uv && .cache/uv/bin/python -m pip install --quiet uv; } 2>/dev/null \
 	  || $(PYTHON) -m pip install --quiet --target .cache/uv uv \
 	  || { echo "uv could not be installed: it needs Python's venv or pip module, and a package registry"; exit 1; }
 
-lock: $(filter .cache/%,$(UV))  ## resolve the dependencies anew into requirements.lock (ARGS=--upgrade for newer ones)
+lock: $(filter $(OWN_UV),$(UV))  ## resolve the dependencies anew into requirements.lock (ARGS=--upgrade for newer ones)
 	@$(UV) pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --quiet --output-file requirements.lock $(ARGS)
 	@if grep -n '://' requirements.lock; then echo "the lock must name no host"; exit 1; fi
