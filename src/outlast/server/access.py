@@ -1,0 +1,60 @@
+"""Who asks, for which tenant, and what they may."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from starlette.requests import Request
+
+
+class Scope(StrEnum):
+    """What somebody may do in a tenant; none of these holds another."""
+
+    READ = "read"
+    """See sessions, their turns, documents and files; follow them."""
+    WRITE = "write"
+    """Open sessions; send, steer, cancel, signal, edit documents, fork."""
+    DECIDE = "decide"
+    """Decide about calls, answer questions, let turns go on that are stuck or diverged."""
+    ADMIN = "admin"
+    """Erase sessions; see metrics and what the tenant has spent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Somebody who may ask: stands in the audit line and as `by` in what they decide."""
+
+    name: str
+    """For people: the name of a token, the subject of an identity provider. Never a secret."""
+    tenant: str
+    scopes: frozenset[Scope]
+    by_cookie: bool = False
+    """A browser sends it by itself: what changes something must then come from our own page."""
+
+
+class Doorkeeper(Protocol):
+    """Knows who asks."""
+
+    async def identify(self, credential: str) -> Identity | None:
+        """Whose credential (of `authorization: Bearer`, or of the page's cookie) it is; None: nobody's.
+
+        Compares in constant time, and asks nobody outside for one that cannot be right.
+
+        Raises:
+            WorldUnavailable: it cannot be said now.
+        """
+        ...
+
+
+COOKIE = "outlast"
+"""Of the page: HttpOnly, SameSite=Strict."""
+
+
+def credential_of(request: Request) -> tuple[str, bool]:
+    """The credential that a request carries, empty if none, and whether a browser sent it by itself."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if given and scheme.lower() == "bearer":
+        return given.strip(), False
+    cookies: Mapping[str, str] = request.cookies
+    return cookies.get(COOKIE, ""), True

@@ -1,0 +1,96 @@
+"""The table of what can be asked of the server: from it come the routes, the checks before each, and the OpenAPI.
+
+An operation is declared once, with the types that it takes and answers, so the document cannot say other than what the
+code does; `tests/acceptance` asks everything that it allows.
+
+In this order, before an operation's own function is called:
+
+1. its rate limit and the size of the body (`Limits`): 429, 413;
+2. who asks (`access.Doorkeeper`): 401; what they may: 403. The World that the function is given is the tenant's own, so
+   what is another tenant's is not there: 404;
+3. what changes something and comes by a cookie must come from our own page: 403;
+4. path, query and body are read into their types: 400.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from outlast.clock import Clock
+from outlast.server.access import Identity, Scope
+from outlast.server.feeds import Hub
+from outlast.world import World
+
+Body = TypeVar("Body")
+Query = TypeVar("Query")
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """Of an operation that takes no body, or no query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the functions of operations stand on; one for the whole server."""
+
+    world: World
+    """Of the default tenant; an operation uses `Call.world`."""
+    hub: Hub
+    clock: Clock
+    woken: Callable[[str, str], Awaitable[None]]
+    """Tells whoever starts workers that a session of a tenant is ready (`outlast.waker`)."""
+    audit: Callable[[Identity, str, Mapping[str, Any]], None]
+    """Writes the audit line of a decision or an erasure: who, what, and ids; never content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Body, Query]):
+    """One request, read and allowed."""
+
+    request: Request
+    services: Services
+    identity: Identity
+    world: World
+    """The tenant's."""
+    path: Mapping[str, str]
+    body: Body
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer that goes on: pieces as they come. Closing the iterator is what a disconnection does."""
+
+    pieces: AsyncIterator[bytes]
+    media: str = "text/event-stream"
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+Answer: TypeAlias = "msgspec.Struct | Response | Streamed | None"
+"""A struct is JSON; None is an answer without content (204)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that can be asked."""
+
+    method: Method
+    path: str
+    """With `{name}` for what differs."""
+    answer: Callable[[Call[Any, Any]], Awaitable[Answer]]
+    """Its name is the operation's id, its docstring what the OpenAPI says of it."""
+    scope: Scope | None
+    """What who asks must have; None: anybody may ask, and `Call.identity` is nobody's."""
+    returns: type[msgspec.Struct] | None = None
+    """What the JSON of a success is; None: it has none, or is of another `media`."""
+    status: int = 200
+    body: type[msgspec.Struct] = Nothing
+    query: type[msgspec.Struct] = Nothing
+    media: str = "application/json"
+    fails: Sequence[int] = ()
+    """Statuses beside those that its scope, path, query and body bring about (401 403 400 404 413 429 503)."""

@@ -1,0 +1,1 @@
+"""What can be asked, one module for each kind of thing: each has a table `OPERATIONS`."""
