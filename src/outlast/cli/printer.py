@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from outlast.calls import MAIN
-from outlast.cli.awaited import Awaited, decisions, wait_of
+from outlast.cli.awaited import Awaited, doubts, wait_of
 from outlast.cli.network import event_line
 from outlast.cli.text import (
     COLOUR,
@@ -270,7 +270,7 @@ class Printer:
             name = self.screen.calls[call].name if call in self.screen.calls else f"call {call}"
             lines.append(f"  ? {short(name, 40):8} {about}   is in doubt: it may have run".rstrip())
             offered = str(call) in event.facts.get("compensate", {})
-            lines += [f"      {way}" for way in decisions(self._session, call, compensation=offered)]
+            lines += [f"      {way}" for way in doubts(self._session, call, compensation=offered)]
         return Text("\n".join(lines), "yellow")
 
     def _settled(self, event: Event) -> Text | None:
