@@ -1,6 +1,6 @@
 """What model calls cost at list price. Replaceable: subscriptions, clouds and contracts have prices of their own.
 
-What a provider reports itself goes before the table.
+What a provider reports itself goes before the table. A file of one's own (`read_prices`) goes before what stands here.
 
 Figures: the pricing pages of the providers' APIs, Anthropic's as of November 2026, OpenAI's as of October 2026, in US
 dollars per million tokens, standard tier, short prompts. Batches, fast modes, server-side tools, and longer prompts at
@@ -10,10 +10,15 @@ another rate are not in it.
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias, cast
 
+import msgspec
+
+from outlast.errors import BadSettings
 from outlast.records import Usage
+from outlast.settings import Settings
 
 _DATE: Final = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
@@ -80,6 +85,88 @@ OPENAI_PRICES: Final[Mapping[str, Price]] = {
     "gpt-4o-mini": _openai_price(0.15, 0.6, 0.075),
 }
 """OpenAI's, by the model's name without its date: siblings such as `gpt-5.5-pro` cost otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTable:
+    """What the models of each family of APIs cost."""
+
+    anthropic: Mapping[str, Price] = field(default_factory=lambda: LIST_PRICES)
+    openai: Mapping[str, Price] = field(default_factory=lambda: OPENAI_PRICES)
+
+
+_Dollars: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+
+
+class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    input: _Dollars
+    output: _Dollars
+    cache_read: _Dollars | None = None
+    cache_write: _Dollars | None = None
+    cache_write_1h: _Dollars | None = None
+
+    @property
+    def price(self) -> Price:
+        read = self.input if self.cache_read is None else self.cache_read
+        written = self.input if self.cache_write is None else self.cache_write
+        return Price(
+            self.input,
+            self.output,
+            read,
+            written,
+            written if self.cache_write_1h is None else self.cache_write_1h,
+        )
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    alone: bool = False
+    anthropic: dict[str, _Row] = {}
+    openai: dict[str, _Row] = {}
+
+
+def read_prices(file: Path) -> PriceTable:
+    """The table of a file of one's own, TOML or (`.json`) JSON, before what stands here.
+
+    It holds tables `anthropic` and `openai`, in each a table by model with `input` and `output`, and if they cost
+    otherwise than the input `cache_read`, `cache_write` and `cache_write_1h`: US dollars per million tokens. With
+    `alone = true` nothing of what stands here counts, and a model that the file does not name costs nothing.
+
+    Raises:
+        BadSettings: it cannot be read, or says something else.
+    """
+    try:
+        data = file.read_bytes()
+        decode = msgspec.json.decode if file.suffix == ".json" else msgspec.toml.decode
+        found = decode(data, type=_File)
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise BadSettings(
+            name="prices_file",
+            value=str(file),
+            reason=_why(error),
+            source="the environment or your own outlast.toml",
+        ) from None
+    ours = PriceTable({}, {}) if found.alone else PriceTable()
+    return PriceTable(
+        {**ours.anthropic, **{model: row.price for model, row in found.anthropic.items()}},
+        {**ours.openai, **{model: row.price for model, row in found.openai.items()}},
+    )
+
+
+def prices_of(settings: Settings) -> PriceTable:
+    """What models cost, as the settings have it.
+
+    Raises:
+        BadSettings
+    """
+    return read_prices(Path(settings.prices_file).expanduser()) if settings.prices_file else PriceTable()
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"it cannot be read ({error.strerror or error})"
+    if isinstance(error, msgspec.ValidationError):
+        return f"{str(error).rstrip('.')}. A model has `input` and `output`, in dollars per million tokens"
+    return f"it is no TOML, or as `.json` no JSON ({error})"
 
 
 def find_price(model: str, prices: Mapping[str, Price]) -> Price | None:

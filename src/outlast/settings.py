@@ -35,6 +35,7 @@ class Settings:
     anthropic_base_url: str = ANTHROPIC
     openai_base_url: str = OPENAI
     keys_file: str = ""
+    prices_file: str = ""
     notify_url: str = ""
     notify_command: str = ""
     notify_secret: str = ""
@@ -72,6 +73,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "anthropic_base_url": "Where model requests in the Anthropic dialect go.",
     "openai_base_url": "Where model requests in the dialects of OpenAI go, the version included: `…/v1`.",
     "keys_file": "Providers and keys of each tenant, in place of those of the environment.",
+    "prices_file": "What models cost, in place of the list prices: TOML or JSON, in US dollars per million tokens.",
     "notify_url": "Who is told when a turn has ended, waits or is parked: each notice is posted there, signed.",
     "notify_command": "In place of a URL, a command that is given each notice on its standard input.",
     "notify_secret": "Signs what is told; needed with `notify_url`.",
@@ -96,6 +98,7 @@ _OWNERS: Final = frozenset(
         "anthropic_base_url",
         "openai_base_url",
         "keys_file",
+        "prices_file",
         "notify_url",
         "notify_command",
         "notify_secret",

@@ -12,9 +12,11 @@ from outlast.adapter import Attempt, Dialogue, Door, Gateway
 from outlast.cli.lazy import loaded
 from outlast.clock import Clock
 from outlast.errors import HarnessError
+from outlast.prices import prices_of
 from outlast.settings import Settings
 
 _OPEN: Final = "outlast.gateway:open_gateway"
+_DIALECTS: Final = "outlast.gateway:every_dialect"
 _UPSTREAM: Final = "outlast.cli.providers:upstream_of"
 
 
@@ -56,8 +58,9 @@ async def open_late_gateway(settings: Settings, clock: Clock) -> AsyncGenerator[
     async def serve() -> None:
         open_gateway = await anyio.to_thread.run_sync(loaded, _OPEN)
         upstream = loaded(_UPSTREAM)(settings, os.environ)
+        dialects = loaded(_DIALECTS)(prices_of(settings))
         try:
-            async with open_gateway(upstream=upstream, clock=clock) as gateway:
+            async with open_gateway(upstream=upstream, clock=clock, dialects=dialects) as gateway:
                 late.hand_in(gateway)
                 await over.wait()
         except OSError as error:

@@ -25,9 +25,10 @@ from outlast.engine.children import input_of
 from outlast.engine.pidns import can_use_pid_namespace, pid_namespace_argv
 from outlast.engine.places import fresh_home, make_places, places_of
 from outlast.errors import BadInput, NotFound, SessionExists, SessionUnknown
-from outlast.gateway import HttpGateway, open_gateway
+from outlast.gateway import HttpGateway, every_dialect, open_gateway
 from outlast.gateway.app import HOOKS, TOOLS
 from outlast.ids import check_session_id, new_id, new_token
+from outlast.prices import prices_of
 from outlast.records import Recall
 from outlast.session import Session
 from outlast.worker import Worker, WorkerConfig, open_worker
@@ -132,7 +133,8 @@ class _Wrapping:
             name=new_id("wrap"),
         )
         upstream, code = upstream_of(setup.settings, os.environ), 0
-        async with open_gateway(upstream=upstream, clock=setup.clock) as gateway:
+        dialects = every_dialect(prices_of(setup.settings))
+        async with open_gateway(upstream=upstream, clock=setup.clock, dialects=dialects) as gateway:
             seat = await self._seat(gateway, world.tenant)
             typed = plain.wrap(seat)
             async with (

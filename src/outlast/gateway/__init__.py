@@ -3,7 +3,7 @@
 `open_gateway` serves one in the worker; it implements `outlast.adapter.Gateway`.
 """
 
-from outlast.gateway.app import HttpGateway, open_gateway
+from outlast.gateway.app import HttpGateway, every_dialect, open_gateway
 from outlast.gateway.limits import Limits
 from outlast.gateway.target import Asker, NoCredential, NotOffered, Target, Upstream
 from outlast.gateway.tenant_keys import TenantKeys
@@ -26,5 +26,6 @@ __all__ = [
     "TenantKeys",
     "Unusable",
     "Upstream",
+    "every_dialect",
     "open_gateway",
 ]

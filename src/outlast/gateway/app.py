@@ -31,6 +31,7 @@ from outlast.gateway.wire import LAST, ClientGone, Http
 from outlast.groups import task_group
 from outlast.ids import new_token
 from outlast.logs import logger
+from outlast.prices import PriceTable
 from outlast.sandbox import SESSION_HEADER, session_mark
 
 OURS: Final = "/outlast/"
@@ -212,13 +213,13 @@ async def open_gateway(
         unix: path of a unix socket to listen on besides, readable for this user only.
         limits: how long to wait and how much to take; the defaults fit a worker.
         dialects: what harnesses may speak; by default Anthropic's Messages, OpenAI's Responses and Chat
-            Completions.
+            Completions, at list price (`every_dialect`).
 
     Raises:
         OSError: it cannot listen there.
     """
     limits = limits or Limits()
-    dialects = dialects or [AnthropicMessages(), OpenAIResponses(), OpenAIChat()]
+    dialects = dialects or every_dialect(PriceTable())
     async with open_line(limits) as line:
         doors: Doors[_Guest] = Doors()
         strangers = Strangers(limits.strangers, limits.stranger_s)
@@ -226,6 +227,12 @@ async def open_gateway(
         app = _App(doors, strangers, journal, passage, dialects, limits)
         async with serving(app, host, unix, limits.close_s, strangers) as base_url:
             yield HttpGateway(base_url, doors, dialects, limits)
+
+
+def every_dialect(prices: PriceTable) -> Sequence[Dialect]:
+    """What harnesses may speak, at these prices."""
+    openai = prices.openai
+    return [AnthropicMessages(prices.anthropic), OpenAIResponses(openai), OpenAIChat(openai)]
 
 
 def _unless_from_another(http: Http, guest: _Guest | None) -> _Guest | None:
