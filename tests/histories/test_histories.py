@@ -12,9 +12,11 @@ from outlast.codec import decode_input
 from outlast.fold import SessionState, apply, fold
 from outlast.fold import records_of as of_commit
 from outlast.ids import blob_hash
-from outlast.records import AnyInput, AnyRecord, Snapshot
+from outlast.records import AnyInput, AnyRecord, CallIntent, Snapshot
+from outlast.records.events import face
 from outlast.snapshots import adopt, whole
 from outlast.squeezing import unsqueeze
+from outlast.unfolding import unfold
 from tests.histories.schema import schema
 from tests.histories.stored import HERE, History, records_of, summary
 
@@ -153,3 +155,23 @@ def test_what_this_release_writes_is_in_its_schema() -> None:
     stored = msgspec.json.decode(newest.read_bytes(), type=dict[str, dict[str, Any]])
     for name, now in schema().items():
         assert set(now["fields"]) == set(stored[name]["fields"]), f"add the new fields of {name} to {newest}"
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=_named)
+def test_a_stored_history_has_a_picture(path: Path) -> None:
+    history = _read(path)
+    events = [
+        face(record, f"{header.seq}.{at}", header.fence)
+        for header, records in records_of(history)
+        for at, record in enumerate(records)
+    ]
+    turns = unfold(events).turns
+    calls = [call for turn in turns for lane in turn.lanes for call in lane.calls]
+    intents = [
+        record for _, records in records_of(history) for record in records if isinstance(record, CallIntent)
+    ]
+    assert [call.call for call in sorted(calls, key=lambda call: call.call)] == [one.call for one in intents]
+    state = fold(history.session, history.commits())
+    for turn in turns:
+        assert (turn.status == "open") == (state.turn is not None and turn.turn == state.turn.turn)
+        assert turn.status == "open" or turn.attempts[-1].ended

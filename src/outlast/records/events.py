@@ -131,27 +131,7 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             facts = {"worker": record.worker, "versions": record.versions}
             return Event(cursor, "attempt.opened", attempt=fence, facts=facts, at_s=record.at_s)
         case CallIntent():
-            until: dict[str, Any] = {"until_s": record.until_s} if record.until_s else {}
-            child = {"child": record.child} if record.child else {}
-            facts = {
-                "kind": record.kind,
-                "policy": record.policy,
-                "asked_by": record.asked_by,
-                **until,
-                **child,
-            }
-            return Event(
-                cursor,
-                "call.opened",
-                record.turn,
-                fence,
-                record.lane,
-                record.call,
-                record.name,
-                payload=EMPTY if record.kind == "model" else record.arguments,
-                facts=facts,
-                at_s=record.at_s,
-            )
+            return _intended(record, cursor, fence)
         case CallStarted():
             return Event(
                 cursor, "call.started", record.turn, fence, record.lane, record.call, at_s=record.at_s
@@ -237,7 +217,7 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
                 at_s=record.at_s,
             )
         case TurnReleased():
-            return Event(cursor, "turn.released", record.turn, fence, text=record.by)
+            return Event(cursor, "turn.released", record.turn, fence, text=record.by, at_s=record.at_s)
         case TurnSettled():
             return Event(
                 cursor,
@@ -288,6 +268,35 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             return Event(cursor, "hidden", attempt=fence)
         case ErrandDue() | ErrandDone() | PromptRecalled():
             return Event(cursor, "hidden", attempt=fence)
+
+
+def _intended(record: CallIntent, cursor: str, fence: int) -> Event:
+    """What is rarely so is only said where it is."""
+    rare = {
+        "until_s": record.until_s,
+        "child": record.child,
+        "granted": record.granted,
+        "spawns": record.spawns,
+        "compensates": record.compensates,
+    }
+    facts = {
+        "kind": record.kind,
+        "policy": record.policy,
+        "asked_by": record.asked_by,
+        **{name: value for name, value in rare.items() if value},
+    }
+    return Event(
+        cursor,
+        "call.opened",
+        record.turn,
+        fence,
+        record.lane,
+        record.call,
+        record.name,
+        payload=EMPTY if record.kind == "model" else record.arguments,
+        facts=facts,
+        at_s=record.at_s,
+    )
 
 
 def _of_schedule(record: Scheduled | ScheduleCame | Unscheduled, cursor: str, fence: int) -> Event:
