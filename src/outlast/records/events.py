@@ -272,19 +272,9 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
 
 def _intended(record: CallIntent, cursor: str, fence: int) -> Event:
     """What is rarely so is only said where it is."""
-    rare = {
-        "until_s": record.until_s,
-        "child": record.child,
-        "granted": record.granted,
-        "spawns": record.spawns,
-        "compensates": record.compensates,
-    }
-    facts = {
-        "kind": record.kind,
-        "policy": record.policy,
-        "asked_by": record.asked_by,
-        **{name: value for name, value in rare.items() if value},
-    }
+    facts = {"kind": record.kind, "policy": record.policy, "asked_by": record.asked_by}
+    rare = ("until_s", "child", "granted", "spawns", "compensates")
+    facts |= {name: value for name in rare if (value := getattr(record, name))}
     return Event(
         cursor,
         "call.opened",
