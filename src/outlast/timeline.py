@@ -24,6 +24,7 @@ What the words of it mean:
   another attempt began.
 """
 
+import re
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -38,6 +39,11 @@ Ended: TypeAlias = Literal["", "settled", "parked", "waiting", "handed_over", "p
 
 ABOUT: Final = 80
 """Characters of what a call is about."""
+PROMPT: Final = 160
+"""Characters of a prompt."""
+
+
+_SPACES: Final = re.compile(r"[ \t\r\n]+")
 
 
 class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -165,6 +171,8 @@ class TurnBar(msgspec.Struct, frozen=True, omit_defaults=True):
 
     turn: int
     input: str = ""
+    prompt: str = ""
+    """How it begins, at most `PROMPT` characters; empty where it stands in a blob."""
     opened_s: float = 0.0
     status: str = "open"
     """`open`, or how it was settled."""
@@ -253,4 +261,22 @@ def about(event: Event) -> str:
         return ""
     found = (getattr(given, name) for name in Telling.__struct_fields__)
     text = next((one for one in found if isinstance(one, str) and one), "")
-    return " ".join(text[: ABOUT * 8].split())[:ABOUT]
+    return _line(text, ABOUT)
+
+
+class _Block(msgspec.Struct):
+    text: str = ""
+
+
+def prompt_of(event: Event) -> str:
+    """How a prompt begins, on one line: a text, or the texts of its blocks."""
+    try:
+        given = msgspec.json.decode(event.payload.json, type=str | list[_Block] | None)
+    except msgspec.MsgspecError:
+        return ""
+    blocks = [_Block(given)] if isinstance(given, str) else given or []
+    return _line(" ".join(one.text for one in blocks), PROMPT)
+
+
+def _line(text: str, width: int) -> str:
+    return " ".join(_SPACES.split(text[: width * 8])).strip()[:width]

@@ -8,7 +8,19 @@ from msgspec.structs import replace
 from outlast.calls import MAIN
 from outlast.records.events import Event
 from outlast.records.payload import Usage
-from outlast.timeline import AttemptBar, CallBar, Ended, Lane, Saved, Timeline, Try, TurnBar, Wait, about
+from outlast.timeline import (
+    AttemptBar,
+    CallBar,
+    Ended,
+    Lane,
+    Saved,
+    Timeline,
+    Try,
+    TurnBar,
+    Wait,
+    about,
+    prompt_of,
+)
 
 _WAITING = frozenset({"waiting", "provider"})
 """Ends of attempts after which nothing is to be done for a while."""
@@ -85,6 +97,12 @@ class Unfolding:
         self._over = list(after.turns[:-1])
         self._turn = _Turn.of(after.turns[-1]) if after.turns else None
 
+    @property
+    def open_turn(self) -> int:
+        """The turn that is open; 0 if none is."""
+        turn = self._turn
+        return turn.bar.turn if turn is not None and turn.bar.status == "open" else 0
+
     def timeline(self) -> Timeline:
         """The picture of what was taken in."""
         turns = self._over
@@ -112,7 +130,7 @@ class Unfolding:
     def _open(self, event: Event) -> None:
         if self._turn is not None:
             self._over.append(self._turn.shown(whole=self._details in {None, self._turn.bar.turn}))
-        bar = TurnBar(event.turn, event.name, self._at_s)
+        bar = TurnBar(event.turn, event.name, prompt_of(event), self._at_s)
         attempts = [] if self._attempt is None else [self._attempt]
         self._turn = _Turn(bar, [replace(one, began_s=self._at_s, last_s=self._at_s) for one in attempts], [])
 
