@@ -1,0 +1,27 @@
+// Who watches: a token, given in the address once, or pasted.
+
+import { login } from "./api.js";
+import { form } from "./dialog.js";
+import { el, fill } from "./dom.js";
+
+/** Takes `#token=…` out of the address, so that it stands in no history, and logs in with it. False: there is none. */
+export async function loginByAddress() {
+  const given = /^#?(?:.*&)?token=([^&]+)/.exec(location.hash);
+  if (!given) return false;
+  history.replaceState(null, "", `${location.pathname}${location.search}`);
+  await login(decodeURIComponent(given[1]));
+  return true;
+}
+
+/** Asks for a token; `then` is called when it was taken. */
+export function loginView(into, then, why = "") {
+  fill(into, el("section", { class: "narrow" },
+    el("h1", {}, "Log in"),
+    el("p", { class: "dim" }, "Paste the token that ", el("code", {}, "outlast serve"), " printed when it first started, or open the link that it prints at each start."),
+    why && el("p", { class: "why", role: "alert" }, why),
+    form([{ name: "token", label: "Token", kind: "password", required: true, autocomplete: "current-password" }], async ({ token }) => {
+      await login(token.trim());
+      then();
+    }, { verb: "Log in" })));
+  into.querySelector("input").focus();
+}

@@ -1,0 +1,126 @@
+// The page begins here: who watches, where they are, and what they see.
+
+import { ask, signedOut } from "./api.js";
+import { decideView } from "./decide.js";
+import { button, el, fill, say } from "./dom.js";
+import { hearKeys, showKeys, step } from "./keys.js";
+import { sessionsFeed, watchLink } from "./link.js";
+import { loginByAddress, loginView } from "./login.js";
+import { panesView } from "./panes.js";
+import { go, here, listen, to } from "./router.js";
+import { sessionView } from "./session.js";
+import { sessionsView } from "./sessions.js";
+
+const content = document.getElementById("content");
+const crumbs = document.getElementById("crumbs");
+let view = null;
+let at = "";
+
+async function route() {
+  const { parts } = here();
+  const [what = "sessions", id, ...rest] = parts;
+  const place = `${what} ${id ?? ""}`;
+  if (view && place === at && id) return view.show?.(rest);
+  at = place;
+  await leave();
+  try {
+    view = await shown(what, id, rest);
+  } catch (error) {
+    if (error.status === 401) return askWho();
+    fill(content, el("section", { class: "narrow" }, el("h1", {}, "Not here"), el("p", { class: "why", role: "alert" }, error.message), el("p", {}, el("a", { href: "#/" }, "All sessions"))));
+  }
+}
+
+async function shown(what, id, rest) {
+  tell(what, id);
+  if (what === "panes" && id) return panesView(content, id.split(",").filter(Boolean).slice(0, 6), watchLink);
+  if (what === "sessions" && id) return sessionView(content, id, rest, watchLink);
+  if (what === "sessions") return sessionsView(content, sessionsFeed);
+  throw new Error("There is no such place on this page.");
+}
+
+function tell(what, id) {
+  const name = what === "panes" ? "Side by side" : id ?? "";
+  document.title = name ? `${name} · outlast` : "outlast";
+  fill(crumbs, id ? el("ol", {}, el("li", {}, el("a", { href: "#/" }, "Sessions")), el("li", { "aria-current": "page" }, what === "panes" ? name : el("a", { href: to("sessions", id) }, name))) : null);
+}
+
+async function leave() {
+  const old = view;
+  view = null;
+  await old?.end?.();
+}
+
+function askWho(why = "") {
+  at = "";
+  leave();
+  tell("");
+  loginView(content, route, why);
+}
+
+function chooseScheme() {
+  const root = document.documentElement;
+  const dark = root.dataset.scheme ? root.dataset.scheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.scheme = dark ? "light" : "dark";
+  try {
+    localStorage.setItem("outlast.scheme", root.dataset.scheme);
+  } catch {
+    // Then it holds for this visit.
+  }
+  say(`The page is ${root.dataset.scheme} now.`);
+}
+
+function tab(number) {
+  const link = document.querySelectorAll(".tabs a")[number - 1];
+  if (!link) return false;
+  link.click();
+  return true;
+}
+
+function prepare() {
+  document.getElementById("scheme").addEventListener("click", chooseScheme);
+  document.getElementById("keys").addEventListener("click", showKeys);
+  document.getElementById("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    content.focus();
+  });
+  const focus = (selector) => () => {
+    const found = document.querySelector(selector);
+    found?.focus();
+    return Boolean(found);
+  };
+  const along = (by) => () => step(".sessions a.to", by) || step(".conversation article.row", by);
+  hearKeys({
+    "?": () => void showKeys(),
+    "/": focus("#search"),
+    "g s": () => go("#/"),
+    "n": () => (document.getElementById("new") ? document.getElementById("new").click() : false),
+    "c": focus(".composer textarea"),
+    "w": focus(".cards button, .cards textarea"),
+    "j": along(1),
+    "k": along(-1),
+    ...Object.fromEntries([1, 2, 3, 4, 5, 6].map((number) => [String(number), () => tab(number)])),
+  });
+}
+
+async function begin() {
+  prepare();
+  // A signed link decides about one call, without any login.
+  if (location.pathname.startsWith("/decide/")) return decideView(content, location.pathname.slice("/decide/".length));
+  try {
+    await loginByAddress();
+    await ask("/v1/whoami");
+  } catch (error) {
+    if (error.status !== 401) return failed(error);
+    askWho(/token/.test(location.hash) ? error.message : "");
+  }
+  listen(() => route());
+  signedOut.addEventListener("out", () => at && askWho("You are not logged in any more."));
+  if (!content.querySelector("form")) route();
+}
+
+function failed(error) {
+  fill(content, el("section", { class: "narrow" }, el("p", { class: "why", role: "alert" }, error.message), button("Try again", () => location.reload(), { class: "main" })));
+}
+
+begin();

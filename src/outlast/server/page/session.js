@@ -1,0 +1,107 @@
+// One session: its conversation and everything else that is known of it, under tabs.
+
+import { about } from "./about.js";
+import { SessionApi } from "./api.js";
+import { conversation } from "./conversation.js";
+import { documents } from "./documents.js";
+import { el, fill } from "./dom.js";
+import { files } from "./files.js";
+import { schedules } from "./schedules.js";
+import { stateChip } from "./states.js";
+import { to } from "./router.js";
+import { endings } from "./store.js";
+import { dollars, plain } from "./words.js";
+
+const TABS = [
+  ["", "Conversation"], ["waterfall", "Waterfall"], ["documents", "Documents"], ["files", "Files"], ["schedules", "Schedules"], ["about", "About"],
+];
+
+/** The view of a session. `show(parts)` changes the tab without leaving the session. */
+export async function sessionView(into, id, rest, link) {
+  const api = new SessionApi(id);
+  const about = await api.ask("");
+  const over = endings();
+  const talk = conversation(api, about.head ?? about);
+  over.add(() => talk.end());
+  const head = el("div", { class: "session-head" });
+  const tabs = el("nav", { class: "tabs", "aria-label": "Of this session" });
+  const pane = el("div", { class: "pane", id: "pane" });
+  fill(into, el("div", { class: "session" }, head, tabs, pane));
+  over.add(link(talk.state));
+  const top = { api, about, talk };
+  drawHead(head, top);
+  over.add(talk.events.watch((events) => events?.some(({ kind }) => /^(turn|attempt)\./.test(kind)) && refresh(head, top)));
+  let tab = null;
+  const show = ([name = "", ...more]) => {
+    fill(tabs, TABS.map(([one, label]) => el("a", { href: to("sessions", id, ...(one ? [one] : [])), "aria-current": one === name ? "page" : null }, label)));
+    tab?.();
+    tab = open(name, more, pane, top);
+  };
+  show(rest);
+  return {
+    show,
+    focus: talk.focus,
+    end() {
+      tab?.();
+      over.end();
+    },
+  };
+}
+
+/** Shows a tab in `pane`; returns what ends it. */
+function open(name, more, pane, { api, about: known, talk }) {
+  pane.className = `pane pane-${name || "conversation"}`;
+  switch (name) {
+    case "waterfall":
+      return mounted(pane, api, talk);
+    case "documents":
+      return documents(fill(pane), api, talk.events, more[0]);
+    case "files":
+      return files(fill(pane), api, talk.events, more);
+    case "schedules":
+      return schedules(fill(pane), api, talk.events);
+    case "about":
+      return about(fill(pane), api, known);
+    default: {
+      fill(pane, talk.node);
+      if (name === "calls" && Number(more[0])) talk.begun.then(() => talk.reveal(Number(more[0])));
+      return () => {};
+    }
+  }
+}
+
+/** The waterfall is read when it is wanted, not before. */
+function mounted(pane, api, talk) {
+  const place = el("div", { class: "waterfall" });
+  fill(pane, place);
+  let end = null;
+  let gone = false;
+  import("./waterfall.js").then(
+    ({ mount }) => {
+      if (!gone) end = mount(place, { session: api.id, api, events: talk.events });
+    },
+    () => fill(place, el("p", { class: "why" }, "The waterfall could not be loaded. Load the page again.")),
+  );
+  return () => {
+    gone = true;
+    end?.();
+  };
+}
+
+async function refresh(head, top) {
+  try {
+    top.about = await top.api.ask("");
+    drawHead(head, top);
+  } catch {
+    // What stood there stands; the next event asks again.
+  }
+}
+
+function drawHead(head, { api, about: known }) {
+  const one = known.head ?? known;
+  const labels = Object.entries(one.labels ?? {});
+  const cost = known.usage?.cost_usd;
+  fill(head, el("h1", {}, api.id), stateChip(known.state ?? one, one), el("span", { class: "dim" }, plain(one.agent)),
+    cost ? el("span", { class: "dim" }, dollars(cost)) : null,
+    labels.map(([name, value]) => el("span", { class: "label" }, `${plain(name)}=${plain(value)}`)));
+}

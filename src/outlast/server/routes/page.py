@@ -1,0 +1,102 @@
+"""The page: static files that are read once, and served as they are.
+
+* Nothing of the page comes from another host, and nothing of it is inline: the policy that the application puts on
+  every answer allows scripts and styles from here alone.
+* A file's address holds the hash of all of them, so a browser keeps each for good and never mixes two versions.
+* The shell at `/` is the one answer that a browser asks about again; it is the same for everybody and holds no secret.
+"""
+
+import gzip
+import importlib.resources
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from outlast.answers import json_answer
+from outlast.ids import digest
+
+_MEDIA: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_FOR_GOOD: Final = "public, max-age=31536000, immutable"
+_ASK_AGAIN: Final = "no-cache"
+_LATER: Final = frozenset({"waterfall.js"})
+"""Modules that the page asks for when they are wanted: all others are announced with the shell."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file as it is sent."""
+
+    data: bytes
+    squeezed: bytes
+    media: str
+    etag: str
+    cache: str
+
+
+def page_routes() -> Sequence[Route]:
+    """The routes of the page: the shell at `/` and `/decide/{link}`, its files below `/page/`."""
+    sources = dict(_sources(importlib.resources.files("outlast.server") / "page"))
+    version = digest(*(part for name in sorted(sources) for part in (name.encode(), sources[name])))[:16]
+    shell = _file("index.html", _shell(sources, version), _ASK_AGAIN)
+    files = {name: _file(name, data, _FOR_GOOD) for name, data in sources.items() if name != "index.html"}
+
+    async def page(request: Request) -> Response:
+        return _answer(request, shell)
+
+    async def file(request: Request) -> Response:
+        found = files.get(request.path_params["name"])
+        if found is None or request.path_params["version"] != version:
+            return json_answer(404, {"error": "The page has no such file in this version: load it again."})
+        return _answer(request, found)
+
+    return (
+        Route("/", page, methods=["GET"]),
+        Route("/decide/{link}", page, methods=["GET"]),
+        Route("/page/{version}/{name:path}", file, methods=["GET"]),
+    )
+
+
+def _sources(folder: Traversable, above: str = "") -> Iterable[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        name = f"{above}{entry.name}"
+        if entry.is_dir():
+            yield from _sources(entry, f"{name}/")
+        elif f".{name.rpartition('.')[2]}" in _MEDIA:
+            yield name, entry.read_bytes()
+
+
+def _shell(sources: Mapping[str, bytes], version: str) -> bytes:
+    """The shell, with the addresses of this version, all modules announced: else each would wait for who imports it."""
+    modules = sorted(name for name in sources if name.endswith(".js") and name not in _LATER | {"theme.js"})
+    links = "\n".join(f'<link rel="modulepreload" href="/page/-/{name}">' for name in modules)
+    text = sources["index.html"].decode().replace("<!-- modules -->", links)
+    return text.replace("/page/-/", f"/page/{version}/").encode()
+
+
+def _file(name: str, data: bytes, cache: str) -> _File:
+    # Level and time stated: the same bytes in every process, as their tag says.
+    squeezed = gzip.compress(data, 9, mtime=0)
+    return _File(data, squeezed, _MEDIA[f".{name.rpartition('.')[2]}"], digest(data)[:32], cache)
+
+
+def _answer(request: Request, file: _File) -> Response:
+    takes = request.headers.get("accept-encoding", "")
+    squeeze = any(one.split(";")[0].strip() == "gzip" for one in takes.split(","))
+    etag = f'"{file.etag}-gzip"' if squeeze else f'"{file.etag}"'
+    headers = {"etag": etag, "cache-control": file.cache, "vary": "accept-encoding"}
+    known = request.headers.get("if-none-match", "")
+    if etag in {one.strip().removeprefix("W/") for one in known.split(",")}:
+        return Response(status_code=304, headers=headers)
+    if squeeze:
+        headers["content-encoding"] = "gzip"
+    return Response(file.squeezed if squeeze else file.data, headers=headers, media_type=file.media)
