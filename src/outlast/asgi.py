@@ -1,4 +1,19 @@
-"""A route that advances sessions, for where processes live for a request only.
+"""What is mounted in other applications: the whole server, and a route that advances sessions.
+
+    from outlast.asgi import app
+    from outlast.server.tokens import Tokens
+
+    outlast = app(Tokens(Path("tokens.json")), agents=[support])
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI):
+        async with outlast.open():
+            yield
+
+    api = FastAPI(lifespan=lifespan)
+    api.mount("/outlast", outlast)
+
+The route is for where processes live for a request only.
 
     from starlette.applications import Starlette
     from outlast.asgi import advance_route
@@ -11,7 +26,7 @@ holds nothing when it answers. A process that is frozen between requests freezes
 
 import hmac
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Final, cast
@@ -26,10 +41,14 @@ from outlast.answers import failure, json_answer
 from outlast.errors import BadInput, OutlastError
 from outlast.notify import Notifier, notifier_of
 from outlast.opening import open_world, waker_of
+from outlast.server.access import Doorkeeper
+from outlast.server.limits import Limits
+from outlast.server.serving import App, Offer
 from outlast.serving import read_body
 from outlast.settings import read_settings
 from outlast.waker import Waker
 from outlast.worker import WorkerConfig, open_worker
+from outlast.workspace import Workspace
 from outlast.world import World
 
 BODY_BYTES: Final = 16 * 1024
@@ -41,6 +60,29 @@ class _Asked(msgspec.Struct):
     session: str = ""
     """Advance this one; empty: whatever is ready, a sweep."""
     tenant: str = "default"
+
+
+def app(
+    doorkeeper: Doorkeeper,
+    *,
+    agents: Sequence[Agent] = (),
+    workspaces: Mapping[str, Workspace] | None = None,
+    world: Callable[[], AbstractAsyncContextManager[World]] = open_world,
+    waker: Waker | None = None,
+    limits: Limits | None = None,
+) -> App:
+    """The server that `outlast serve` serves, to mount in Starlette or FastAPI, at any path.
+
+    Args:
+        doorkeeper: knows who asks; `outlast.server.tokens.Tokens` reads a file of tokens.
+        agents: sessions of these are opened with their settings and workspaces.
+        workspaces: where who opens a session may let it work, by name.
+        world: opens the World, once.
+        waker: told of sessions that are ready; by default as the settings have it.
+        limits: what it bears of one who asks.
+    """
+    hint = waker_of(read_settings()) if waker is None else waker
+    return App(world, Offer(doorkeeper, agents, workspaces or {}, hint, limits or Limits()))
 
 
 def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own

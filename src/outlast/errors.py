@@ -40,6 +40,7 @@
     ├── NothingCame                   the time of a wait was over
     ├── TooManyCalls                  a turn asked its model as often as it may
     ├── AnswerUnfit                   a model's answer is not of the shape that was asked for
+    ├── Declined                      the server does not do what a request asks
     └── ExtraMissing                  a package that only some need is not installed
 
 The sentence lives in the class, the facts are attributes; it says what happened and what to do next.
@@ -332,6 +333,13 @@ class TooManyCalls(OutlastError):
 
 class AnswerUnfit(OutlastError):
     text = "The model's answer is no {wanted}: {reason}. It said: {said:.2000}"
+
+
+class Declined(OutlastError):
+    """Raised with the `status` of the answer."""
+
+    retry_after_s: float = 0.0
+    """In how many seconds the same request may be taken."""
 
 
 class ExtraMissing(OutlastError):

@@ -41,12 +41,23 @@ class Settings:
     notify_secret: str = ""
     waker_url: str = ""
     waker_token: str = ""
+    tokens_file: str = ""
+    public_url: str = ""
+    requests_per_s: float = 100.0
+    connections: int = 2000
     log_level: str = "warning"
 
     @property
     def data(self) -> Path:
         """The directory of everything outlast keeps on this machine."""
         return Path(self.data_dir or platformdirs.user_data_dir("outlast")).expanduser()
+
+    @property
+    def tokens(self) -> Path:
+        """The file of those who may ask the server."""
+        return (
+            Path(self.tokens_file).expanduser() if self.tokens_file else self.data / "server" / "tokens.json"
+        )
 
     @property
     def harnesses(self) -> Path:
@@ -80,6 +91,12 @@ SETTINGS: Final[Mapping[str, str]] = {
     "waker_url": "Who is told that a session is ready, where no worker is resident: `https://…`, `sqs://…` or "
     "`postgres://…`.",
     "waker_token": "Sent as a bearer token to a `waker_url` that is `http(s)://…`.",
+    "tokens_file": "Who may ask the server, by tokens of which it holds hashes alone. Default: `server/tokens.json` in "
+    "the data directory.",
+    "public_url": "Where people reach the server, as `https://…`: links for approvals lead there, and cookies are "
+    "sent there alone.",
+    "requests_per_s": "How often one who asks the server may, on average; 0: as often as they like.",
+    "connections": "How many connections one server holds at once.",
     "log_level": "What is written to standard error: `debug`, `info`, `warning`, `error`.",
 }
 
@@ -88,6 +105,8 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "silence_s": (1.0, 86400.0),
     "concurrency": (1, 1000),
     "drain_s": (0.0, 86400.0),
+    "requests_per_s": (0.0, 100_000.0),
+    "connections": (1, 100_000),
 }
 _OWNERS: Final = frozenset(
     {
@@ -104,6 +123,8 @@ _OWNERS: Final = frozenset(
         "notify_secret",
         "waker_url",
         "waker_token",
+        "tokens_file",
+        "public_url",
     }
 )
 """Where sessions, files and keys go, and what runs, is the user's to say: a cloned repository may bring an
@@ -186,6 +207,6 @@ def _fault_of_text(name: str, value: object) -> str | None:
         return "it must be a text"
     if name == "log_level" and value not in _LEVELS:
         return f"it must be one of {', '.join(_LEVELS)}"
-    if name.endswith("_base_url") and not value.startswith(("http://", "https://")):
+    if value and name.endswith(("_base_url", "public_url")) and not value.startswith(("http://", "https://")):
         return "it must begin with http:// or https://"
     return None

@@ -16,6 +16,11 @@ COMMANDS: Final = {
         "outlast.cli.wake:wake",
         "Send a hint that a session is ready, or hear hints and start workers.",
     ),
+    "serve": ("outlast.cli.serve:serve", "Serve the page and the API, for people and programs."),
+    "token": (
+        "outlast.cli.token:token",
+        "List, make and remove the tokens by which the server knows who asks.",
+    ),
     "ls": ("outlast.cli.look:ls", "List the sessions, newest change first."),
     "show": ("outlast.cli.look:show", "Show how a session stands, call by call."),
     "follow": ("outlast.cli.follow:follow", "Watch a session: what happened, then what comes."),

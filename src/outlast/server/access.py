@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from starlette.requests import Request
 
@@ -33,6 +33,10 @@ class Identity:
     """A browser sends it by itself: what changes something must then come from our own page."""
 
 
+NOBODY: Final = Identity("", "default", frozenset())
+"""Who asks for what anybody may ask for."""
+
+
 class Doorkeeper(Protocol):
     """Knows who asks."""
 
@@ -47,8 +51,10 @@ class Doorkeeper(Protocol):
         ...
 
 
-COOKIE = "outlast"
+COOKIE: Final = "outlast"
 """Of the page: HttpOnly, SameSite=Strict."""
+OURS: Final = ("x-outlast", "page")
+"""The header that only our own page can send with a cookie: another site's script may not, without CORS."""
 
 
 def credential_of(request: Request) -> tuple[str, bool]:

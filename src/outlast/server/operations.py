@@ -5,28 +5,31 @@ code does; `tests/acceptance` asks everything that it allows.
 
 In this order, before an operation's own function is called:
 
-1. its rate limit and the size of the body (`Limits`): 429, 413;
-2. who asks (`access.Doorkeeper`): 401; what they may: 403. The World that the function is given is the tenant's own, so
-   what is another tenant's is not there: 404;
+1. the rate limit of whoever asks without being known: 429; who asks (`access.Doorkeeper`): 401; their own rate: 429;
+2. what they may: 403. The World that the function is given is the tenant's own, so what is another tenant's is not
+   there: 404;
 3. what changes something and comes by a cookie must come from our own page: 403;
-4. path, query and body are read into their types: 400.
+4. the body is read, no more than it may be (413), no slower (408); path, query and body are read into their types: 400.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from outlast.adapter import Agent
 from outlast.clock import Clock
-from outlast.server.access import Identity, Scope
+from outlast.server.access import Doorkeeper, Identity, Scope
 from outlast.server.feeds import Hub
+from outlast.workspace import Workspace
 from outlast.world import World
 
 Body = TypeVar("Body")
 Query = TypeVar("Query")
+BODY_BYTES: Final = 1024 * 1024
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -46,6 +49,13 @@ class Services:
     """Tells whoever starts workers that a session of a tenant is ready (`outlast.waker`)."""
     audit: Callable[[Identity, str, Mapping[str, Any]], None]
     """Writes the audit line of a decision or an erasure: who, what, and ids; never content."""
+    agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
+    """Agents of the operator's own: a session of one is opened with its settings, workspace and shapes of documents.
+    Of any other name, what a worker offers is opened by that name."""
+    workspaces: Mapping[str, Workspace] = field(default_factory=dict[str, Workspace])
+    """Where who opens a session may let it work, by name; never a directory of this machine."""
+    doorkeeper: Doorkeeper | None = None
+    """Who knows who asks, for the operations that let somebody in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ class Call(Generic[Body, Query]):
 class Streamed:
     """An answer that goes on: pieces as they come. Closing the iterator is what a disconnection does."""
 
-    pieces: AsyncIterator[bytes]
+    pieces: AsyncGenerator[bytes]
     media: str = "text/event-stream"
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -92,5 +102,7 @@ class Operation:
     body: type[msgspec.Struct] = Nothing
     query: type[msgspec.Struct] = Nothing
     media: str = "application/json"
+    most_bytes: int = BODY_BYTES
+    """Of the body: more is 413."""
     fails: Sequence[int] = ()
-    """Statuses beside those that its scope, path, query and body bring about (401 403 400 404 413 429 503)."""
+    """Statuses beside those that its scope, path, query and body bring about (400 401 403 404 408 413 429 503)."""

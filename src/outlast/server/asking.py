@@ -1,0 +1,163 @@
+"""What stands between a request and its operation: the checks that `operations` names, in its order."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import anyio
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from outlast.answers import json_answer
+from outlast.clock import Clock
+from outlast.errors import (
+    BadEdit,
+    BadInput,
+    Declined,
+    FileMissing,
+    InputConflict,
+    NotFound,
+    OutlastError,
+    Refused,
+    SessionBusy,
+    SessionErased,
+    SessionExists,
+    SessionFull,
+    WorldUnavailable,
+)
+from outlast.logs import logger
+from outlast.server.access import NOBODY, OURS, Doorkeeper, Identity, credential_of
+from outlast.server.limits import Buckets, Limits
+from outlast.server.operations import Call, Operation, Services, Streamed
+from outlast.server.reading import read_body, read_path, read_query
+from outlast.server.sending import Stream
+
+log = logger("outlast.server")
+
+UNKNOWN = (
+    "Nobody is known by this token. Send one as `authorization: Bearer …`; `outlast token add` makes one."
+)
+NOBODY_SAID = "This needs a token, as `authorization: Bearer …`. `outlast token add` makes one."
+FOREIGN = (
+    "What changes something and is sent with the page's cookie must come from the page (x-outlast: page)."
+)
+OFTEN = "Too many requests. Try again in {wait_s:.1f} s."
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Answers requests, each for its operation."""
+
+    services: Services
+    doorkeeper: Doorkeeper
+    limits: Limits
+    known: Buckets
+    unknown: Buckets
+
+    @classmethod
+    def of(cls, services: Services, doorkeeper: Doorkeeper, limits: Limits, clock: Clock) -> "Desk":
+        """A desk with buckets of its own."""
+        return cls(services, doorkeeper, limits, Buckets(limits.known, clock), Buckets(limits.unknown, clock))
+
+    async def answer(self, request: Request, operation: Operation) -> Response:
+        """What the operation answers, or why it does not."""
+        try:
+            return await self._answered(request, operation)
+        except OutlastError as error:
+            if status_of(error) == 401:
+                self.unknown.take(_address(request))
+            if status_of(error) >= 500:
+                log.warning("%s %s was not answered", request.method, operation.path, exc_info=error)
+            return refusal(error)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except anyio.get_cancelled_exc_class():
+            raise
+        except Exception as error:
+            log.exception("%s %s failed", request.method, operation.path, exc_info=error)
+            return json_answer(500, {"error": "The server failed at this. Its log has more; report it."})
+
+    async def _answered(self, request: Request, operation: Operation) -> Response:
+        identity = await self._who(request, operation)
+        _check_may(request, operation, identity)
+        path = read_path(request)
+        query = read_query(request, operation)
+        body = await read_body(request, operation, self.limits.body_s)
+        world = self.services.world.for_tenant(identity.tenant)
+        call = Call(request, self.services, identity, world, path, body, query)
+        found = await operation.answer(call)
+        match found:
+            case None:
+                return Response(status_code=204)
+            case Response():
+                return found
+            case Streamed():
+                return Stream(found, operation.status, self.limits.send_s)
+            case _:
+                return Response(msgspec.json.encode(found), operation.status, media_type="application/json")
+
+    async def _who(self, request: Request, operation: Operation) -> Identity:
+        credential, by_cookie = credential_of(request)
+        wait_s = self.unknown.wait_s(_address(request))
+        if wait_s and (operation.scope is not None or operation.method != "GET"):
+            raise _too_often(wait_s)
+        if operation.scope is None:
+            return NOBODY
+        identity = await self.doorkeeper.identify(credential) if credential else None
+        if identity is None:
+            raise Declined(status=401, detail=UNKNOWN if credential else NOBODY_SAID)
+        wait_s = self.known.take(f"{identity.tenant}\n{identity.name}")
+        if wait_s:
+            raise _too_often(wait_s)
+        return replace(identity, by_cookie=by_cookie)
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
+
+
+def _too_often(wait_s: float) -> Declined:
+    error = Declined(status=429, detail=OFTEN.format(wait_s=wait_s))
+    error.retry_after_s = wait_s
+    return error
+
+
+def _check_may(request: Request, operation: Operation, identity: Identity) -> None:
+    """Raises Declined: it may not."""
+    if operation.scope is not None and operation.scope not in identity.scopes:
+        raise Declined(
+            status=403,
+            detail=f"This needs the scope {operation.scope!r}, which {identity.name} does not have.",
+        )
+    if operation.method != "GET" and identity.by_cookie and request.headers.get(OURS[0]) != OURS[1]:
+        raise Declined(status=403, detail=FOREIGN)
+
+
+def status_of(error: OutlastError) -> int:
+    """The status that a caller can act on."""
+    match error:
+        case Declined():
+            return int(str(error.facts["status"]))
+        case NotFound() | SessionErased() | FileMissing():
+            return 404
+        case InputConflict() | SessionExists() | SessionBusy() | SessionFull() | BadEdit() | Refused():
+            return 409
+        case BadInput():
+            return 400
+        case WorldUnavailable():
+            return 503
+        case _:
+            return 500
+
+
+def refusal(error: OutlastError) -> Response:
+    """The answer for an error."""
+    status = status_of(error)
+    answer = json_answer(status, {"error": str(error)})
+    headers: Mapping[str, str] = {}
+    if status == 401:
+        headers = {"www-authenticate": "Bearer"}
+    elif isinstance(error, Declined) and error.retry_after_s:
+        headers = {"retry-after": str(max(1, round(error.retry_after_s)))}
+    answer.headers.update(headers)
+    return answer

@@ -1,0 +1,16 @@
+"""Every operation of the server: each module of `outlast.server.routes` adds its own."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from outlast.server.operations import Operation
+from outlast.server.routes import health, inputs, login, sessions, timeline
+
+OPERATIONS: Final[Sequence[Operation]] = (
+    *login.OPERATIONS,
+    *sessions.OPERATIONS,
+    *inputs.OPERATIONS,
+    *timeline.OPERATIONS,
+    *health.OPERATIONS,
+)
+"""In the order in which the OpenAPI shows them. Of two paths that fit, the first is taken."""
