@@ -1,6 +1,6 @@
 """What watchers see: the events of a session from a cursor on, and the screen that a watcher makes of them."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 import msgspec
@@ -26,16 +26,37 @@ async def events(world: World, session: str, after: Cursor) -> AsyncGenerator[Ev
 
 def _shown(session: str, item: Item) -> list[Event]:
     match item.what:
-        case Commit(header=header) as commit:
-            return [
-                face(record, str(Cursor(header.seq, at)), header.fence)
-                for at, record in enumerate(records_of(session, commit))
-                if at >= item.first
-            ]
+        case Commit() as commit:
+            return faces(session, commit, item.first)
         case Delta(body=body):
             return [delta_event(decode_delta(body), str(item.cursor))]
         case Gap(count=count):
             return [Event(str(item.cursor), "gap", facts={"deltas": count})]
+
+
+def faces(session: str, commit: Commit, first: int = 0) -> list[Event]:
+    """The events of a commit from its `first` on, counted from 0, hidden ones among them."""
+    header = commit.header
+    return [
+        face(record, str(Cursor(header.seq, at)), header.fence)
+        for at, record in enumerate(records_of(session, commit))
+        if at >= first
+    ]
+
+
+def of_turn(turn: int) -> Callable[[Event], bool]:
+    """Whether an event is of what a turn shows; asked of one event after the other, in order.
+
+    What an attempt or a gap does to the screen counts for the turn that is open then, though neither names one.
+    """
+    begun = False
+
+    def belongs(event: Event) -> bool:
+        nonlocal begun
+        begun = begun or event.turn == turn
+        return event.turn == turn or (begun and event.kind in {"attempt.opened", "gap"})
+
+    return belongs
 
 
 class CallView(msgspec.Struct):

@@ -12,16 +12,18 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def event_frame(event: Event) -> bytes:
-    """One event: its cursor as `id`, its kind as `event`, itself as JSON in `data`.
-
-    Neither cursor nor kind nor JSON can hold an end of line, so each is one line of the frame.
-    """
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (event.cursor.encode(), event.kind.encode(), _encode(event))
+    """One event: its cursor as `id`, itself as JSON in `data`. Neither can hold an end of line."""
+    return b"id: %b\ndata: %b\n\n" % (event.cursor.encode(), _encode(event))
 
 
 def named_frame(name: str, value: object) -> bytes:
-    """Something that is no event of a session, and at which nobody goes on: it has no `id`."""
+    """Something that is no event of a session: it has a name, and no `id` to go on from."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode(value))
+
+
+def value_frame(value: object) -> bytes:
+    """JSON without a name and without an `id`."""
+    return b"data: %b\n\n" % _encode(value)
 
 
 def retry_frame(after_ms: int) -> bytes:
