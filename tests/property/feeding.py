@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from outlast.codec import encode_delta, encode_records
-from outlast.records import FORMAT, AttemptOpened, InputDropped, TurnOpened, TurnParked
+from outlast.records import FORMAT, AnyRecord, AttemptOpened, InputDropped, TurnOpened, TurnParked
 from outlast.records.events import Event, LiveDelta
 from outlast.records.payload import EMPTY
 from outlast.world import Claim, Cursor, Delta, Header, Lease, Takeover, WorkerOffer, WorkerRow, World
@@ -48,11 +48,16 @@ class Writer:
         self._number += 1
         records = [TurnParked(1, "signal", {"number": self._number, "at": at}) for at in range(events)]
         dropped = [InputDropped(f"{self._number}-{at}", "nobody knows") for at in range(hidden)]
-        count = events + hidden
-        header = Header(self.seq + 1, self._lease.fence, FORMAT, count, sealed=self.deltas, turn_open=True)
-        new = make_commit(header, encode_records([*dropped, *records]))
+        await self.write([*dropped, *records])
+
+    async def write(self, records: Sequence[AnyRecord]) -> None:
+        """Commit these."""
+        header = Header(
+            self.seq + 1, self._lease.fence, FORMAT, len(records), sealed=self.deltas, turn_open=True
+        )
+        new = make_commit(header, encode_records(records))
         assert await self.world.commit_many([(self._lease, new)]) == [None]
-        self.seq, self.deltas, self.width = self.seq + 1, 0, max(1, count)
+        self.seq, self.deltas, self.width = self.seq + 1, 0, max(1, len(records))
 
     async def publish(self, count: int, text: str = "x") -> None:
         """Show some deltas."""

@@ -52,37 +52,43 @@ async def page_of(world: World, head: SessionHead, after: Cursor, limit: int, tu
     return Events(found, str(place))
 
 
-async def opening_of(world: World, head: SessionHead, turn: int) -> int | None:
-    """The number of the commit that opened a turn; None if none has. Reads some commits of any log, however long."""
-    return await _first(world, head, 2 * turn, turn)
+async def opening_of(world: World, head: SessionHead, turn: int) -> Cursor | None:
+    """The place at which a turn was opened; None if none has been. Reads some commits of a log, however long it is."""
+    return await _found(world, head, TurnOpened, turn)
 
 
 async def settling_of(world: World, head: SessionHead, turn: int) -> Cursor | None:
     """The place at which a turn was settled; None while it is open or yet to come."""
-    seq = await _first(world, head, 2 * turn + 1, turn)
+    return await _found(world, head, TurnSettled, turn)
+
+
+async def _found(
+    world: World, head: SessionHead, kind: type[TurnOpened | TurnSettled], turn: int
+) -> Cursor | None:
+    seq = await _first(world, head, 2 * turn + (kind is TurnSettled))
     if seq is None:
         return None
     [commit] = await world.commits(head.session, seq - 1, 1)
     for at, record in enumerate(records_of(head.session, commit)):
-        if isinstance(record, TurnSettled) and record.turn == turn:
+        if isinstance(record, kind) and record.turn == turn:
             return Cursor(seq, at)
     return None
 
 
-async def _first(world: World, head: SessionHead, wanted: int, turn: int) -> int | None:
-    """The first commit that is as far as `wanted` (`_reached`), if it is of this turn: found by halving."""
+async def _first(world: World, head: SessionHead, wanted: int) -> int | None:
+    """The first commit that is as far as `wanted` (`_reached`), found by halving."""
     low, high = 1, head.seq
-    best: tuple[int, int] | None = None
+    best: int | None = None
     while low <= high:
         middle = (low + high) // 2
         found = await _reached(world, head, middle, high)
         if found is None:
             high = middle - 1
         elif found[1] >= wanted:
-            best, high = found, middle - 1
+            best, high = found[0], middle - 1
         else:
             low = found[0] + 1
-    return best[0] if best is not None and best[1] // 2 == turn else None
+    return best
 
 
 async def _reached(world: World, head: SessionHead, seq: int, last: int) -> tuple[int, int] | None:

@@ -68,7 +68,7 @@ async def get_turn_events(call: Call[Nothing, From]) -> Answer:
     opened = await opening_of(call.world, head, turn)
     if opened is None:
         await _check_waits(call.world, session, turn)
-    begin = max(after, Cursor.behind(head.seq if opened is None else opened - 1))
+    begin = max(after, Cursor.behind(head.seq if opened is None else opened.seq - 1))
     if not _streams(call):
         return await page_of(call.world, head, begin, call.query.limit, turn)
     settled = None if opened is None else await settling_of(call.world, head, turn)
