@@ -82,7 +82,9 @@ def app(
         limits: what it bears of one who asks.
     """
     hint = waker_of(read_settings()) if waker is None else waker
-    return App(world, Offer(doorkeeper, agents, workspaces or {}, hint, limits or Limits()))
+    return App(
+        world, Offer(doorkeeper, agents, workspaces or {}, hint, limits or Limits(), read_settings().data)
+    )
 
 
 def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own

@@ -8,11 +8,11 @@ import pytest
 
 from outlast.adapter import Agent, Gateway
 from outlast.adapters.python import IO, Loop
-from outlast.cli.trees import Trees
 from outlast.engine.load import load_state
 from outlast.errors import AttemptLost, PacksGone
 from outlast.session import Session
 from outlast.sites import Ground, WorldPacks, kept_roots, stores_of
+from outlast.trees import Trees
 from outlast.worker import WorkerConfig, open_worker
 from outlast.workspace_tools import workspace_tools
 from outlast.workspaces.drive import Drive, collect, open_store

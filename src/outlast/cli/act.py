@@ -2,30 +2,17 @@
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 
 import click
 
-from outlast.beneath import remove_tree
 from outlast.cli.options import PRIORITY, SESSION, Setup, examples, given, perform, shared
-from outlast.engine.children import forsake
-from outlast.engine.places import HOMES, WORKSPACES, made_for
+from outlast.erasing import check_may_be_erased, erase
 from outlast.errors import (
     BadInput,
-    FormatTooNew,
-    InputConflict,
-    LogBroken,
-    NotFound,
-    OutlastError,
-    Refused,
     TurnUnknown,
 )
-from outlast.fold import records_of
-from outlast.records import SessionOpened
 from outlast.session import Session
-from outlast.sites import forget_site
-from outlast.world import SessionHead, World
+from outlast.world import SessionHead
 
 
 @click.command(
@@ -131,60 +118,15 @@ def rm(sessions: tuple[str, ...], yes: bool, force: bool, world: str | None, jso
         async with setup.world() as opened:
             heads = [await (await Session.find(opened, session)).head() for session in sessions]
             for head in heads:
-                if head.turn_open and not force:
-                    hint = f"End it first (outlast cancel {head.session}), or erase it all the same with --force."
-                    raise Refused(detail=f"The turn of {head.session} is open. {hint}")
+                check_may_be_erased(head, force=force)
             if not yes:
                 _ask(heads)
             for head in heads:
-                first = await _opening(
-                    opened, setup.settings.data, head.session
-                )  # the log tells; it goes first
-                made = [] if first is None else made_for(setup.settings.data, head.session, first)
-                if first is not None:
-                    with suppress(
-                        NotFound, Refused, InputConflict
-                    ):  # its parent is gone, or knows how it ended
-                        await forsake(opened, first, setup.clock.now())
-                await opened.erase(head.session)
-                _remove(made)
-                if first is not None:
-                    await _forget(first, head.session, setup.settings.data, opened.tenant)
+                for left in await erase(opened, head.session, setup.settings.data, setup.clock):
+                    click.echo(f"outlast: {left}", err=True)
                 setup.say({"erased": head.session}, f"erased {head.session}")
 
     perform(body, world=world, json=json)
-
-
-async def _opening(world: World, data: Path, session: str) -> SessionOpened | None:
-    """How a session was opened: it tells which directories outlast made for it, and who spawned it."""
-    for commit in await world.commits(session, 0, 1):
-        try:
-            records_of(session, commit)
-            return (
-                await (await Session.find(world, session)).state()
-            ).opened  # of a fork, with what is its own
-        except (LogBroken, FormatTooNew) as error:
-            told = f"Whatever was made for {session} in {data / HOMES} and {data / WORKSPACES} stays"
-            click.echo(f"outlast: {told}, since its log does not tell: {error}", err=True)
-            return None
-    return None
-
-
-async def _forget(first: SessionOpened, session: str, data: Path, tenant: str) -> None:
-    """Remove what its workspace has kept for it here, sandboxes among it."""
-    try:
-        await forget_site(first, session, data, tenant)
-    except OutlastError as error:
-        click.echo(f"outlast: what the workspace of {session} kept here stays: {error}", err=True)
-
-
-def _remove(directories: Sequence[Path]) -> None:
-    for path in directories:
-        with suppress(OSError):
-            if not path.is_symlink():  # what is behind a link is not ours to remove
-                remove_tree(path)
-        if path.is_symlink() or path.exists():
-            click.echo(f"outlast: {path} could not be removed whole. Remove it yourself.", err=True)
 
 
 def _ask(heads: Sequence[SessionHead]) -> None:

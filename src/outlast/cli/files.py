@@ -13,10 +13,10 @@ import msgspec
 
 from outlast.cli.options import SESSION, Setup, examples, perform, shared
 from outlast.cli.text import plain
-from outlast.cli.trees import Trees, shown
 from outlast.drive import Entry
 from outlast.errors import BadInput
 from outlast.session import Session
+from outlast.trees import Trees, shown
 from outlast.workspaces.drive import to_tar
 
 MOST_BYTES: Final = 1 << 30

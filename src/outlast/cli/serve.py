@@ -83,6 +83,7 @@ def serve(
             {"virtual": virtual()},
             waker_of(setup.settings),
             Limits(known=Rate(rate, max(rate * 4, 1.0))),
+            data=setup.settings.data,
             clock=setup.clock,
         )
         with listener:

@@ -18,7 +18,6 @@ from anyio import to_thread
 from outlast.cli.machine import machine_id
 from outlast.cli.options import SESSION, Setup, examples, perform, shared
 from outlast.cli.text import plain
-from outlast.cli.trees import Trees, shown
 from outlast.codec import Packer, encode_records, record_refs
 from outlast.drive import Capture
 from outlast.errors import BadInput, CommitConflict, Fenced, NotIdle, Refused, WorkspaceError
@@ -27,6 +26,7 @@ from outlast.records import FORMAT, AnyRecord, FilesKept
 from outlast.session import Session
 from outlast.sites import find_store
 from outlast.state import status_of
+from outlast.trees import Trees, shown
 from outlast.workspaces.drive import Change, Drive, Folder
 from outlast.workspaces.drive.paths import encode_path
 from outlast.workspaces.local.extent import RULES, Extent, UntoldError, ignored_by, lies_in, measured

@@ -14,6 +14,7 @@ In this order, before an operation's own function is called:
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -54,6 +55,8 @@ class Services:
     Of any other name, what a worker offers is opened by that name."""
     workspaces: Mapping[str, Workspace] = field(default_factory=dict[str, Workspace])
     """Where who opens a session may let it work, by name; never a directory of this machine."""
+    data: Path | None = None
+    """Where outlast keeps what is of this machine: an erasure removes it there too."""
     doorkeeper: Doorkeeper | None = None
     """Who knows who asks, for the operations that let somebody in."""
 

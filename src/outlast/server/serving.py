@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
@@ -36,6 +37,8 @@ class Offer:
     workspaces: Mapping[str, Workspace] = field(default_factory=dict[str, Workspace])
     waker: Waker | None = None
     limits: Limits = field(default_factory=Limits)
+    data: Path | None = None
+    """As in `Services`."""
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -105,6 +108,7 @@ async def open_app(
             Audit(offer.clock),
             {agent.name: agent for agent in offer.agents},
             offer.workspaces,
+            offer.data,
             offer.doorkeeper,
         )
         app = build_app(

@@ -4,12 +4,28 @@ from collections.abc import Sequence
 from typing import Final
 
 from outlast.server.operations import Operation
-from outlast.server.routes import health, inputs, login, sessions, timeline
+from outlast.server.routes import (
+    documents,
+    files,
+    health,
+    inputs,
+    lives,
+    login,
+    sessions,
+    timeline,
+    turns,
+    watching,
+)
 
 OPERATIONS: Final[Sequence[Operation]] = (
     *login.OPERATIONS,
     *sessions.OPERATIONS,
     *inputs.OPERATIONS,
+    *turns.OPERATIONS,
+    *documents.OPERATIONS,
+    *files.OPERATIONS,
+    *lives.OPERATIONS,
+    *watching.OPERATIONS,
     *timeline.OPERATIONS,
     *health.OPERATIONS,
 )
