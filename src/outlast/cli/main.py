@@ -11,6 +11,7 @@ COMMANDS: Final = {
     "run": ("outlast.cli.run:run", "Have an agent carry out a prompt here, and watch it."),
     "adopt": ("outlast.cli.adopt:adopt", "Make a conversation durable that a harness had by itself."),
     "wrap": ("outlast.cli.wrap:wrap", "Start Claude Code in this terminal, with each of its calls in a log."),
+    "acp": ("outlast.cli.acp.command:acp", "Let an editor open durable sessions, by ACP."),
     "work": ("outlast.cli.work:work", "Claim ready sessions and advance them."),
     "wake": (
         "outlast.cli.wake:wake",
