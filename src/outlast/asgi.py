@@ -25,9 +25,11 @@ holds nothing when it answers. A process that is frozen between requests freezes
 """
 
 import hmac
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -46,6 +48,7 @@ from outlast.server.limits import Limits
 from outlast.server.serving import App, Offer
 from outlast.serving import read_body
 from outlast.settings import read_settings
+from outlast.telemetry.wishes import open_collector
 from outlast.waker import Waker
 from outlast.worker import WorkerConfig, open_worker
 from outlast.workspace import Workspace
@@ -131,9 +134,10 @@ def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own
             told = notifier_of(read_settings()) if notifier is None else notifier
             hint = waker_of(read_settings()) if waker is None else waker
             config = WorkerConfig(data or read_settings().data, only=asked.session or None, notifier=told)
-            async with world() as whole:
+            async with world() as whole, open_collector(os.environ, config.clock, "") as collector:
                 store = whole.for_tenant(asked.tenant)
                 opened = nullcontext(cast("Gateway", None)) if gateway is None else gateway()
+                config = replace(config, collector=collector)
                 async with opened as doors, open_worker(store, named, doors, config) as worker:
                     left = await worker.advance(
                         asked.session or None, limit_s=max(0.0, end_s - time.monotonic())

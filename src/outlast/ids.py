@@ -55,6 +55,11 @@ def short_digest(*parts: bytes) -> int:
     return int.from_bytes(_hashed(parts, 8), "little")
 
 
+def number_of(bits: int, *parts: bytes) -> int:
+    """The first `bits`, a multiple of 8, of the same hash as a number that is not 0."""
+    return int.from_bytes(_hashed(parts, bits // 8), "big") or 1
+
+
 def blob_hash(tenant: str, data: bytes) -> str:
     """The name of `data` among the blobs of `tenant`: blake3 keyed by the tenant's name.
 

@@ -32,6 +32,7 @@ from outlast.records.events import Event
 from outlast.records.kinds import Ruling
 from outlast.squeezing import unsqueeze
 from outlast.tool import result_text
+from outlast.tracing import SpanRef
 from outlast.watch import events
 from outlast.workspace import Workspace
 from outlast.world import START, Cursor, SessionHead, World
@@ -137,6 +138,7 @@ class Session(ForkDesk):
         id: str | None = None,  # noqa: A002
         priority: int | None = None,
         busy: Literal["queue", "refuse"] = "queue",
+        traceparent: str = "",
     ) -> "Turn":
         """Begin a turn with this prompt. Durable when this returns.
 
@@ -146,6 +148,8 @@ class Session(ForkDesk):
             busy: what happens while another turn is open or waits: the prompt waits behind it, `queue`; or it is not
                 taken, `refuse`. Where no turn is open yet it is the worker that refuses it: `Turn.result` then raises
                 `SessionBusy`.
+            traceparent: of the span on whose behalf it is sent (W3C Trace Context): the turn's spans stand beneath it.
+                One that cannot be read counts for nothing, as the standard has it.
 
         Raises:
             SessionBusy: another turn is open, and the prompt was to be refused then.
@@ -156,7 +160,9 @@ class Session(ForkDesk):
         alone = busy == "refuse"
         if alone and (await self.head()).turn_open and await self.world.find_input(self.id, input_id) is None:
             raise SessionBusy(session=self.id, input=input_id)
-        await self._put(input_id, Prompt(text, self._clock.now(), alone), text, priority)
+        asked_by = SpanRef.read(traceparent)
+        prompt = Prompt(text, self._clock.now(), alone, "" if asked_by is None else asked_by.write())
+        await self._put(input_id, prompt, text, priority)
         return Turn(self, input_id)
 
     async def steer(self, text: str, *, id: str | None = None) -> str:  # noqa: A002

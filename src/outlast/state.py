@@ -150,6 +150,10 @@ class TurnState(msgspec.Struct):
 
     asked: dict[str, NetworkAsked] = {}
     """What was asked of the way out of its workspace, the newest record about each."""
+    after: int = 0
+    """Number of a commit behind which all of it stands."""
+    traceparent: str = ""
+    """Of its prompt."""
 
     def begin_again(self, record: TurnContinued) -> None:
         """Its loop goes on from a state, and not from its calls so far.
@@ -328,6 +332,7 @@ class SessionState(msgspec.Struct):
         """The next turn begins."""
         self.next_turn += 1
         self.turn = TurnState(record.turn, record.input, record.prompt, record.at_s)
+        self.turn.after, self.turn.traceparent = record.after, record.traceparent
         self.queue = [prompt for prompt in self.queue if prompt.input != record.input]
         if self.attempt is not None:
             self.turn.attempts.append(msgspec.structs.replace(self.attempt, settled=0))

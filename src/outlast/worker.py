@@ -34,6 +34,7 @@ from outlast.logs import logger
 from outlast.notify import Notifier
 from outlast.records import FORMAT, AttemptOpened
 from outlast.sites import Ground
+from outlast.tracing import Collector
 from outlast.workspace import Kind
 from outlast.world import Claim, Limits, Takeover, WorkerOffer, WorkerRow, World
 
@@ -70,6 +71,8 @@ class WorkerConfig:
     gate: Gate = field(default_factory=OpenGate)
     notifier: Notifier | None = None
     """Told how the turns stand that this worker advances; None: nobody is."""
+    collector: Collector | None = None
+    """Sent the traces of the turns that this worker settles; None: nobody is."""
     only: str | None = None
     """Advance this session and no other."""
     tenants: Sequence[str] = ()
@@ -316,6 +319,7 @@ class Worker:
             term=self.term,
             stands=self._stands,
             notifier=config.notifier,
+            collector=config.collector,
         )
         log.info("claimed %s at fence %d (%s)", claim.lease.session, claim.lease.fence, claim.proof)
         await advancer.advance(claim, control)
@@ -333,8 +337,7 @@ class Worker:
         claiming = self._claiming
         trouble = min(claiming.trouble, 10)  # a World that is full may be in trouble for days
         pause_s = POLL_S if claiming.swept and not trouble else min(POLL_S, 0.01 * 2**trouble)
-        # Also beneath a stream of hints about some tenants the others are looked at once a while: what becomes ready by
-        # the time alone, or by a hint that was lost, is told by nobody.
+        # Others are looked at also beneath a stream of hints about some: nobody tells what time alone makes ready.
         pause_s = min(pause_s, max(0.0, self._poll_at_s - asyncio.get_running_loop().time()))
         with anyio.move_on_after(pause_s):
             await self._wake.wait()
@@ -370,7 +373,7 @@ async def open_worker(
 ) -> AsyncGenerator[Worker]:
     """A worker under its leases. When the context ends they are given back."""
     make_private(config.locks)
-    config = config if config.name else replace(config, name=new_id("worker"))
+    config = replace(config, name=config.name or new_id("worker"))
     holder = "" if config.supervision is None else str(Holder(host_id(), config.supervision.lock.name))
     liveness, row = world.open_liveness(), WorkerRow(config.name, holder, 0.0)
     found: list[Worker] = []
@@ -383,8 +386,7 @@ async def open_worker(
     )
     try:
         async with keeper:
-            worker = Worker(world, agents, gateway, config, keeper)
-            found.append(worker)
+            found.append(worker := Worker(world, agents, gateway, config, keeper))
             await forget_locks(world, config.locks)
             yield worker
     finally:

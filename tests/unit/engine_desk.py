@@ -20,6 +20,7 @@ from outlast.notify import Notifier
 from outlast.records import FORMAT, AnyRecord, AttemptOpened
 from outlast.session import Session
 from outlast.tool import Tool
+from outlast.tracing import Collector
 from outlast.world import Claim, Takeover, WorkerOffer, WorkerRow, World
 from tests.nowhere import nowhere
 
@@ -52,6 +53,7 @@ class Desk:
     claims: list[Claim] = field(default_factory=list[Claim])
     control: Control = field(default_factory=Control)
     notifier: Notifier | None = None
+    collector: Collector | None = None
     spacing: Callable[[], Spacing] = Spacing
     surroundings: OpenSurroundings = nowhere
 
@@ -83,6 +85,7 @@ class Desk:
             self.clock,
             kill_grace_s=0.0,
             notifier=self.notifier,
+            collector=self.collector,
             spacing=self.spacing,
         )
         try:

@@ -19,8 +19,9 @@ from starlette.routing import Route
 from outlast.adapter import Agent, Budget, Gateway
 from outlast.adapters.python import IO, Loop, LoopFunction
 from outlast.clock import ManualClock, SystemClock
+from outlast.engine.ears import NOBODY
 from outlast.engine.load import load_state
-from outlast.engine.telling import AGAIN_S, NOBODY
+from outlast.engine.telling import AGAIN_S
 from outlast.errors import BadInput, BadSettings
 from outlast.gate import Point
 from outlast.notify import CommandNotifier, HttpNotifier, Notice, notifier_of

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import anyio
@@ -19,6 +20,7 @@ from outlast.cli.wishes import WorkerWish
 from outlast.errors import BadInput
 from outlast.ids import new_id
 from outlast.notify import notifier_of
+from outlast.telemetry.wishes import open_collector
 from outlast.worker import Worker, WorkerConfig, open_worker
 
 HINTS_S: Final = 20.0
@@ -73,7 +75,8 @@ async def _work(
     async with (
         setup.world() as world,
         open_late_gateway(setup.settings, config.clock) as gateway,
-        open_worker(world, agents, gateway, config) as worker,
+        open_collector(os.environ, config.clock, config.name) as collector,
+        open_worker(world, agents, gateway, replace(config, collector=collector)) as worker,
     ):
         _hello(setup, worker, world.name, agents)
         async with anyio.create_task_group() as tasks:

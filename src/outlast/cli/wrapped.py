@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from outlast.ids import check_session_id, new_id, new_token
 from outlast.prices import prices_of
 from outlast.records import Recall
 from outlast.session import Session
+from outlast.telemetry.wishes import open_collector
 from outlast.worker import Worker, WorkerConfig, open_worker
 from outlast.workspaces.local import local
 from outlast.world import World
@@ -138,7 +140,10 @@ class _Wrapping:
             seat = await self._seat(gateway, world.tenant)
             typed = plain.wrap(seat)
             async with (
-                open_worker(world, {agent: Agent(agent, typed)}, gateway, config) as worker,
+                open_collector(os.environ, setup.clock, config.name) as collector,
+                open_worker(
+                    world, {agent: Agent(agent, typed)}, gateway, replace(config, collector=collector)
+                ) as worker,
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(worker.work)

@@ -37,6 +37,7 @@ from outlast.records import (
     Report,
     SessionOpened,
 )
+from outlast.tracing import TurnIds
 from outlast.world import Header, Input, World
 from outlast.world.commit import make_commit
 
@@ -53,6 +54,8 @@ class Opening(msgspec.Struct, frozen=True, omit_defaults=True):
 
     opened: SessionOpened
     placement: str = "any"
+    traceparent: str = ""
+    """Of the call that spawns it."""
 
     @classmethod
     def read(cls, text: bytes) -> Self:
@@ -86,6 +89,7 @@ class Children:
             raise TurnStopped(context.stopping)
         packer, number, now_s = writer.packer(), writer.state.next_call, context.clock.now()
         opening = opening_of(ask, writer.state, context.key_of(number), turn.turn, now_s)
+        opening = msgspec.structs.replace(opening, traceparent=self._traceparent(number))
         intent = CallIntent(
             call=number,
             turn=turn.turn,
@@ -106,6 +110,14 @@ class Children:
         await writer.durable(landed)
         await context.gate.cross(Point.AFTER_INTENT, call=number, policy=SPAWN)
         return state
+
+    def _traceparent(self, call: int) -> str:
+        """What the child's turn stands beneath: its spans and ours are one trace, if anybody makes them."""
+        context, opened = self._context, self._context.writer.state.opened
+        folder = "" if opened is None else opened.folder
+        turn, fence = context.turn, context.writer.lease.fence
+        ids = TurnIds(context.world.tenant, folder, context.session, turn.turn, turn.traceparent)
+        return ids.within(ids.call(call, fence)).write()
 
     async def _send_out(self, state: CallState) -> None:
         """Open the child and ask it. Once the log says so, no later attempt does it again."""
@@ -208,7 +220,8 @@ async def ask_child(world: World, opening: Opening, prompt: str) -> None:
     opened = opening.opened
     assert opened.parent is not None
     marks = digest(b"Prompt", prompt.encode())
-    asked = Input(opened.parent.prompt, marks, encode_input(Prompt(prompt, opened.at_s)))
+    words = Prompt(prompt, opened.at_s, traceparent=opening.traceparent)
+    asked = Input(opened.parent.prompt, marks, encode_input(words))
     await world.put_input(opened.session, asked)
 
 

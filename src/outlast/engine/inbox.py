@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
+import msgspec
+
 from outlast.adapter import TakenSteer
 from outlast.agenda import parked_until
 from outlast.clock import Clock
@@ -240,13 +242,15 @@ class InboxReader:
             refused = InputRefused(new.id, reason=BUSY, at_s=self._clock.now())
             self._writer.append(refused, consumes=[new.id])
         else:
-            self._queue(new, value.text, steered=False)
+            self._queue(new, value.text, steered=False, traceparent=value.traceparent)
 
-    def _queue(self, new: Input, text: str, *, steered: bool) -> None:
+    def _queue(self, new: Input, text: str, *, steered: bool, traceparent: str = "") -> None:
         packer = self._writer.packer()
         (record,) = as_prompts(
             self._writer.state, [TakenSteer(new.id, text)], packer, self._clock.now(), steered=steered
         )
+        if traceparent and isinstance(record, PromptQueued):
+            record = msgspec.structs.replace(record, traceparent=traceparent)
         lazy = not isinstance(record, InputDropped)
         self._writer.append(record, packer=packer, consumes=[new.id], lazy=lazy)
 

@@ -20,6 +20,7 @@ from outlast.engine.context import Context
 from outlast.engine.control import Control
 from outlast.engine.course import HANDED_OVER
 from outlast.engine.documents import Documents
+from outlast.engine.ears import CollectorEar, Ear, NotifierEar
 from outlast.engine.effects import described
 from outlast.engine.errands import Errands
 from outlast.engine.inbox import InboxReader
@@ -46,6 +47,7 @@ from outlast.gate import Gate, Point
 from outlast.notify import Notifier
 from outlast.offers import OFFERED
 from outlast.records import TurnOpened
+from outlast.tracing import Collector
 from outlast.workspace import Note
 from outlast.world import Claim, Lease, World
 
@@ -73,6 +75,7 @@ class Advancer:
     term: Term | None = None
     """When the worker must have ended; None: whenever it is told."""
     notifier: Notifier | None = None
+    collector: Collector | None = None
     stands: Callable[[], bool] = lambda: True
     """Whether this worker's leases are sure to stand now."""
     spacing: Callable[[], Spacing] = Spacing
@@ -122,8 +125,12 @@ class _Session:
         self._documents = Documents(writer.state, writer.blobs, shapes, advancer.clock)
         self._inbox = InboxReader(advancer.world, writer, self._documents, advancer.clock)
         world, gate, clock = advancer.world, advancer.gate, advancer.clock
-        telling = Telling(writer, advancer.notifier, gate=gate, clock=clock, tenant=world.tenant)
-        self._outbox = Outbox(writer, telling, Errands(world, writer, gate=gate, clock=clock))
+        ears: tuple[Ear, ...] = (
+            NotifierEar(advancer.notifier, world.tenant),
+            CollectorEar(advancer.collector, world, writer.state),
+        )
+        tellings = [Telling(writer, ear, gate=gate, clock=clock) for ear in ears]
+        self._outbox = Outbox(writer, tellings, Errands(world, writer, gate=gate, clock=clock))
         self._leaving = Leaving(world, writer, self._inbox, self._outbox, control, clock)
 
     async def run(self) -> None:
@@ -183,7 +190,14 @@ class _Session:
             return False
         prompt = state.queue[0]
         landed = self._writer.append(
-            TurnOpened(state.next_turn, prompt.input, prompt.prompt, self._advancer.clock.now())
+            TurnOpened(
+                state.next_turn,
+                prompt.input,
+                prompt.prompt,
+                self._advancer.clock.now(),
+                after=state.seq,
+                traceparent=prompt.traceparent,
+            )
         )
         await self._advancer.gate.cross(Point.TURN_OPENED)
         # Durable before the harness starts: one that kills its worker at once would else use up no budget, for ever.

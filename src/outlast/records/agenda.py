@@ -6,6 +6,8 @@ from outlast.records.kinds import Record
 from outlast.records.payload import Payload
 
 NoticeEvent: TypeAlias = Literal["settled", "parked", "waiting"]
+NoticeTo: TypeAlias = Literal["notifier", "collector"]
+"""Who is told how a turn stands, or who is sent the trace of one that is settled."""
 Overlap: TypeAlias = Literal["queue", "skip"]
 """A scheduled prompt that comes while a turn is open waits behind it, one at most, or is left out."""
 Missed: TypeAlias = Literal["once", "skip"]
@@ -24,6 +26,9 @@ class NoticeDue(Record, frozen=True, tag="notice_due"):
     at_s: float = 0.0
     calls: tuple[int, ...] = ()
     """The waits that are told of."""
+    to: NoticeTo = "notifier"
+    since: int = 0
+    """For the collector: number of a commit behind which the whole turn stands."""
 
 
 class NoticeTried(Record, frozen=True, tag="notice_tried"):

@@ -27,6 +27,8 @@ class Prompt(Input, frozen=True, tag="prompt"):
     sent_at_s: float = 0.0
     alone: bool = False
     """It is refused where another turn is open or waits."""
+    traceparent: str = ""
+    """Of whoever asked, as W3C Trace Context has it: the turn is a part of that trace. Empty: it is one of its own."""
 
 
 class Steer(Input, frozen=True, tag="steer"):

@@ -88,6 +88,10 @@ class TurnOpened(Record, frozen=True, tag="turn_opened"):
     input: str
     prompt: Payload
     at_s: float = 0.0
+    after: int = 0
+    """Number of a commit that it comes after: who reads the turn may begin behind that."""
+    traceparent: str = ""
+    """Of its prompt."""
 
 
 class AttemptOpened(Record, frozen=True, tag="attempt_opened"):
@@ -210,6 +214,8 @@ class PromptQueued(Record, frozen=True, tag="prompt_queued"):
     input: str
     prompt: Payload
     steered: bool = False
+    traceparent: str = ""
+    """Of the prompt."""
 
 
 class SignalKept(Record, frozen=True, tag="signal_kept"):
