@@ -56,6 +56,12 @@ export function addressed(path, query) {
   return given.length ? `${path}?${new URLSearchParams(given)}` : path;
 }
 
+/** An id for an input, our own: the same id and content again is the same input. */
+export function ownId() {
+  const drawn = crypto.getRandomValues(new Uint8Array(12));
+  return `page-${[...drawn].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
 export const login = (token) => ask("/v1/login", { body: { token } });
 
 /** Everything that is asked about one session. */

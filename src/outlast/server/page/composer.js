@@ -1,5 +1,6 @@
 // Where somebody says something: a prompt, a steer while a turn runs, or that the turn ends.
 
+import { ownId } from "./api.js";
 import { button, el, fill, say } from "./dom.js";
 
 /** `api` is the session's. Returns `{node, update(turn), focus()}`. */
@@ -11,15 +12,19 @@ export function composer(api) {
   const buttons = el("div", { class: "buttons" });
   const hint = el("p", { class: "hint", id: `${id}-hint` });
   let open = false;
+  // The same words sent again, after an answer that was lost, are the same input.
+  let sent = { words: "", id: "" };
 
   const send = async (what) => {
     const words = text.value.trim();
     if (!words) return text.focus();
     wrong.textContent = "";
     text.readOnly = true;
+    if (sent.words !== `${what} ${words}`) sent = { words: `${what} ${words}`, id: ownId() };
     try {
-      await api.ask(what === "steer" ? "/steers" : "/turns", { body: { text: words } });
+      await api.ask(what === "steer" ? "/steers" : "/turns", { body: { text: words, id: sent.id } });
       text.value = "";
+      sent = { words: "", id: "" };
       grow();
       say(what === "steer" ? "The running turn is told." : "The prompt is durable.");
     } catch (error) {

@@ -36,10 +36,27 @@ export class Follower {
   async begin(seq) {
     this.from = Math.max(1, seq - FIRST + 1);
     this.cursor = `${this.from - 1}.${this.from === 1 ? 0 : BEHIND}`;
-    const events = await this.#window(this.from, seq);
+    const events = this.#settledOnly(await this.#window(this.from, seq));
     if (this.ended) return;
     this.heard(events);
     this.#listen();
+  }
+
+  /**
+   * Pages hold no text of open calls: what is behind the first call that is still open comes from the stream, which
+   * has its text too, in its place.
+   */
+  #settledOnly(events) {
+    const open = new Map();
+    for (const event of events) {
+      const waits = event.facts?.kind === "wait" || event.facts?.kind === "value";
+      if (event.kind === "call.opened" && !waits) open.set(event.call, event);
+      else if (event.kind === "call.settled") open.delete(event.call);
+    }
+    const [first] = open.values();
+    if (!first) return events;
+    this.cursor = first.cursor;
+    return events.slice(0, events.indexOf(first) + 1);
   }
 
   get whole() {

@@ -19,8 +19,9 @@ export function watchLink(state) {
 /** Every change of a session: `follow(heard)` hands over each row, and returns what ends it. */
 export const sessionsFeed = {
   follow(heard) {
-    const source = new EventSource("/v1/sessions/events");
+    const source = new EventSource("/v1/changes");
     source.onmessage = (message) => heard(JSON.parse(message.data));
+    source.addEventListener("erased", (message) => heard({ ...JSON.parse(message.data), erased: true }));
     source.onerror = () => (place.textContent = WORDS.lost);
     source.onopen = () => (place.textContent = "");
     return () => {

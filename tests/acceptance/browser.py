@@ -1,0 +1,52 @@
+"""Debian's Chromium, driven by Playwright: a browser as people have it."""
+
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Browser, Page, Route, sync_playwright
+
+import outlast.server
+
+PAGE: Final = Path(outlast.server.__file__).parent / "page"
+MISSING: Final = "There is no Chromium here. Install it: apt-get install --no-install-recommends chromium"
+NOWHERE: Final = "http://page.test/"
+"""A host that is nowhere: what is asked of it comes from the page's own files."""
+_MEDIA: Final = {".js": "text/javascript", ".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+@contextmanager
+def opened_browser() -> Generator[Browser]:
+    """A browser of its own, which ends with the context.
+
+    Raises:
+        AssertionError: the machine has none.
+    """
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert program is not None, MISSING
+    with sync_playwright() as playwright:
+        # Tests run as root in containers, where Chromium's own sandbox cannot be made.
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def modules_in(browser: Browser) -> Page:
+    """A page without a server, in which the page's modules can be imported: `import("/screen.js")`."""
+    page = browser.new_page()
+    page.route("**/*", _file)
+    page.goto(NOWHERE)
+    return page
+
+
+def _file(route: Route) -> None:
+    name = route.request.url.removeprefix(NOWHERE)
+    if not name:
+        route.fulfill(body="<!doctype html><title>modules</title>", content_type="text/html")
+        return
+    path = PAGE / name
+    route.fulfill(body=path.read_bytes(), content_type=_MEDIA[path.suffix])

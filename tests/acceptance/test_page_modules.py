@@ -1,0 +1,133 @@
+"""The page's modules, in a browser: its screen has what `outlast.watch.Screen` has, and hostile text stays text."""
+
+import random
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, Final, get_args
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, Page
+
+from outlast.records import Payload
+from outlast.records.events import Event, EventKind
+from outlast.watch import Screen
+from tests.acceptance.browser import modules_in, opened_browser
+
+SEQUENCES: Final = 300
+EVENTS: Final = 60
+WORDS: Final = ("a", "bc ", "…", "é", "😀", "👩‍👩‍👧", "\n", "<b>", "\u202e", "", "x" * 40)
+COMMON: Final[Sequence[EventKind]] = ("call.text", "call.output")
+KINDS: Final[Sequence[EventKind]] = (*get_args(EventKind), *COMMON * 8)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser]:
+    with opened_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def modules(browser: Browser) -> Generator[Page]:
+    page = modules_in(browser)
+    yield page
+    page.close()
+
+
+def _drawn(dice: random.Random) -> Iterator[Event]:
+    for at in range(EVENTS):
+        kind = dice.choice(KINDS)
+        word = dice.choice(WORDS) * dice.randrange(3)
+        yield Event(
+            f"{at + 1}.0",
+            kind,
+            turn=dice.randrange(3),
+            lane=dice.choice(("", "main", "side")),
+            call=dice.randrange(5),
+            name=dice.choice(("Bash", "model", "")),
+            text=word,
+            status=dice.choice(("ok", "error", "done", "stuck")) if kind.endswith(("led", "parked")) else "",
+            offset=dice.randrange(12),
+            payload=Payload(msgspec.Raw(msgspec.json.encode(word))),
+            facts=dice.choice(({}, {"kind": "tool"}, {"kind": "model", "policy": "never"})),
+        )
+
+
+def _values(screen: Screen) -> Any:
+    """As `Screen.values` of the page has them."""
+    calls = [msgspec.to_builtins(view, builtin_types=(msgspec.Raw,)) for view in screen.calls.values()]
+    views = msgspec.json.decode(msgspec.json.encode(calls))
+    return {"calls": views, "turns": [list(pair) for pair in screen.turns.items()], "cursor": screen.cursor}
+
+
+def test_the_page_has_on_its_screen_what_the_library_has(modules: Page) -> None:
+    dice = random.Random(4711)
+    sequences = [list(_drawn(dice)) for _ in range(SEQUENCES)]
+    found: list[Any] = modules.evaluate(
+        """async (sequences) => {
+          const { Screen } = await import("/screen.js");
+          return JSON.parse(sequences).map((events) => {
+            const screen = new Screen();
+            for (const event of events) screen.apply(event);
+            return screen.values();
+          });
+        }""",
+        msgspec.json.encode(sequences).decode(),
+    )
+    for events, shown in zip(sequences, found, strict=True):
+        screen = Screen()
+        for event in events:
+            screen.apply(event)
+        assert shown == _values(screen)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "␛[31mred␛[0m"),
+        ("safe\u202etxt.exe", "safe[U+202E]txt.exe"),
+        ("a\u200bb\u2066c\ufeff", "a[U+200B]b[U+2066]c[U+FEFF]"),
+        ("one\rtwo\x07\x9b", "one␍two␇[U+009B]"),
+        ("keeps\n\tits\r\nlines", "keeps\n\tits\nlines"),
+        ("👩\u200d👩\u200d👧 שלום", "👩\u200d👩\u200d👧 שלום"),
+    ],
+)
+def test_what_would_steer_a_screen_is_shown_as_a_sign(modules: Page, said: str, shown: str) -> None:
+    assert modules.evaluate('async (said) => (await import("/words.js")).plain(said)', said) == shown
+
+
+def test_a_model_can_bring_no_element_into_the_page(modules: Page) -> None:
+    said = (
+        "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">\n"
+        "# <svg onload=alert(1)>\n* `</code><iframe src=javascript:alert(1)>`\n**<b onclick=x>**\n"
+        "[a link](javascript:alert(1))\n```html\n<script>document.title='taken'</script>\n```"
+    )
+    tags: list[str] = modules.evaluate(
+        """async (said) => {
+          const { prose } = await import("/prose.js");
+          const made = prose(said);
+          document.body.append(made);
+          await new Promise((done) => setTimeout(done, 50));
+          return [...new Set([...made.querySelectorAll("*")].map((one) => one.localName))].sort();
+        }""",
+        said,
+    )
+    assert set(tags) <= {"p", "ul", "li", "code", "strong", "pre"}
+    assert modules.title() == "modules"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("a\nb\nc\n", "a\nx\nc\n", [" a", "-b", "+x", " c"]),
+        ("", "one\ntwo", ["+one", "+two"]),
+        ("one\n", "", ["-one"]),
+        ("a\nb\na\nb\n", "b\na\nb\nb\n", ["-a", " b", " a", "+b", " b"]),
+    ],
+)
+def test_an_edit_is_drawn_as_the_lines_that_it_changes(
+    modules: Page, before: str, after: str, lines: list[str]
+) -> None:
+    found: list[list[str]] = modules.evaluate(
+        'async ([before, after]) => (await import("/diff.js")).changes(before, after)', [before, after]
+    )
+    assert ["".join(line) for line in found] == lines
