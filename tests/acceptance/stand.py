@@ -1,0 +1,127 @@
+"""Where the page is used: a server, workers that can be killed, and a browser that is logged in."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.acceptance.counter import Counter, opened
+from tests.acceptance.terminals import LIMIT_S
+
+SHOP: Final = "tests.acceptance.stall:shop"
+LIMIT_MS: Final = LIMIT_S * 1000
+
+
+@dataclass
+class Stand:
+    """A server over a World of its own."""
+
+    counter: Counter
+    url: str
+    link: str
+    token: str
+    api: httpx.Client
+    processes: ExitStack
+    workers: list["subprocess.Popen[str]"] = field(default_factory=list["subprocess.Popen[str]"])
+
+    def work(self, agent: str = SHOP) -> None:
+        """Start a worker."""
+        self.workers.append(self.processes.enter_context(self.counter.started("work", agent)))
+
+    def kill(self, pid: int) -> None:
+        """End a worker as a machine that dies would."""
+        os.kill(pid, signal.SIGKILL)
+
+    def open(self, session: str, *prompts: object, agent: str = "shop", **settings: Any) -> None:
+        """Open a session and send it prompts; what is no text is a script."""
+        self.post("/v1/sessions", {"session": session, "agent": agent, **settings})
+        for prompt in prompts:
+            self.send(session, prompt)
+
+    def send(self, session: str, prompt: object) -> None:
+        text = prompt if isinstance(prompt, str) else json.dumps(prompt)
+        self.post(f"/v1/sessions/{session}/turns", {"text": text})
+
+    def post(self, path: str, body: object) -> Any:
+        answer = self.api.post(path, json=body)
+        assert answer.status_code < 300, f"{path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def get(self, path: str) -> Any:
+        answer = self.api.get(path)
+        assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def until_settled(self, session: str, turn: int = 1) -> str:
+        """Wait for the end of a turn, and return how it ended."""
+        path = f"/v1/sessions/{session}/turns/{turn}/events"
+        with self.api.stream("GET", path, headers={"accept": "text/event-stream"}, timeout=LIMIT_S) as stream:
+            for line in stream.iter_lines():
+                said = line.removeprefix("data:").strip() if line.startswith("data:") else "null"
+                event: dict[str, Any] | None = json.loads(said)
+                if event is not None and event.get("kind") == "turn.settled":
+                    return str(event["status"])
+        raise AssertionError(f"the stream of turn {turn} of {session} ended before it")
+
+
+@contextmanager
+def opened_stand(*, workers: Sequence[str] = (SHOP,)) -> Generator[Stand]:
+    """A server that runs, and its workers."""
+    with opened() as counter, ExitStack() as processes:
+        server = processes.enter_context(counter.started("serve", SHOP, "--port", "0", "--json"))
+        assert server.stdout is not None
+        said = json.loads(server.stdout.readline())
+        api = processes.enter_context(
+            httpx.Client(
+                base_url=said["url"], headers={"authorization": f"Bearer {said['token']}"}, timeout=LIMIT_S
+            )
+        )
+        stand = Stand(counter, said["url"], said["link"], said["token"], api, processes)
+        for agent in workers:
+            stand.work(agent)
+        yield stand
+
+
+@contextmanager
+def visited(
+    browser: Browser,
+    stand: Stand,
+    path: str = "",
+    *,
+    scheme: str = "light",
+    width: int = 1280,
+    height: int = 860,
+) -> Generator[Page]:
+    """A page that is logged in, in a browser without a past. Whatever its console says as an error fails."""
+    context = _context(browser, scheme, width, height)
+    page = context.new_page()
+    page.set_default_timeout(LIMIT_MS)
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.goto(stand.link)
+    page.get_by_role("heading", name="Sessions").wait_for()
+    if path:
+        page.goto(f"{stand.url}/{path}")
+    yield page
+    context.close()
+    assert not wrong, wrong
+
+
+def _context(browser: Browser, scheme: str, width: int, height: int) -> BrowserContext:
+    dark = scheme == "dark"
+    return browser.new_context(
+        color_scheme="dark" if dark else "light",
+        viewport={"width": width, "height": height},
+        device_scale_factor=1,
+        reduced_motion="reduce",
+        locale="en-GB",
+        timezone_id="UTC",
+    )
