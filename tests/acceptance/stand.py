@@ -63,6 +63,7 @@ class Stand:
         """Wait for the end of a turn, and return how it ended."""
         path = f"/v1/sessions/{session}/turns/{turn}/events"
         with self.api.stream("GET", path, headers={"accept": "text/event-stream"}, timeout=LIMIT_S) as stream:
+            assert stream.status_code == 200, stream.read()
             for line in stream.iter_lines():
                 said = line.removeprefix("data:").strip() if line.startswith("data:") else "null"
                 event: dict[str, Any] | None = json.loads(said)

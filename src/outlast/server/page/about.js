@@ -15,7 +15,8 @@ export function about(into, api, known) {
 }
 
 function draw(place, api, known) {
-  const { head, usage = {} } = known;
+  const { head } = known;
+  const usage = spent(known);
   fill(place, el("h2", {}, "Used"), el("dl", { class: "facts figures" }, [
     ["Model input", `${figure(usage.input_tokens)} tokens`], ["read from the provider's cache", `${figure(usage.cache_read_tokens)} tokens`],
     ["written to it", `${figure(usage.cache_write_tokens)} tokens`], ["Model output", `${figure(usage.output_tokens)} tokens`], ["At list price", dollars(usage.cost_usd)],
@@ -33,14 +34,21 @@ function draw(place, api, known) {
     button("Erase…", () => erase(api), { class: "danger" })));
 }
 
+/** What settled turns have used, and the open one so far. */
+export function spent({ usage = {}, open_turn: open }) {
+  const names = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd"];
+  return Object.fromEntries(names.map((name) => [name, (usage[name] ?? 0) + (open?.usage?.[name] ?? 0)]));
+}
+
 const pair = ([name, value]) => [el("dt", {}, name), el("dd", {}, typeof value === "string" ? plain(value) : value)];
 
 async function erase(api) {
   const done = await formDialog("Erase the session", [
     { name: "typed", label: `Type ${api.id} to erase it`, required: true },
-  ], async ({ typed }) => {
+    { name: "force", label: "While its turn is open", kind: "choice", choices: ["refuse", "erase all the same"] },
+  ], async ({ typed, force }) => {
     if (typed.trim() !== api.id) throw new Error(`That is not ${api.id}: nothing was erased.`);
-    await api.ask("", { method: "DELETE" });
+    await api.ask("", { method: "DELETE", query: { force: force === "refuse" ? null : "true" } });
   }, { verb: "Erase for good", danger: true, about: el("p", {}, "Its log, its blobs and what waits for it are removed for good. Its name is never used again.") });
   if (done) go("#/");
 }

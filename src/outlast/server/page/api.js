@@ -80,7 +80,7 @@ export class SessionApi {
   async value(payload) {
     if (!payload?.ref) return payload?.json ?? null;
     if (!this.blobs.has(payload.ref)) {
-      const asked = this.ask(`/blobs/${encodeURIComponent(payload.ref)}`);
+      const asked = fetched(`${this.base}/blobs/${encodeURIComponent(payload.ref)}`).then((answer) => answer.json());
       this.blobs.set(payload.ref, asked);
       asked.catch(() => this.blobs.delete(payload.ref));
     }

@@ -99,7 +99,7 @@ function toolPart(row, page) {
     head.setAttribute("aria-expanded", String(open));
     node.classList.toggle("unfolded", open);
     const live = row.view.shown.output?.text ?? "";
-    const wanted = `${open} ${row.view.status} ${live.length} ${Boolean(row.opened)} ${row.verdict?.cursor ?? ""}`;
+    const wanted = `${open} ${row.view.status} ${row.pending ?? ""} ${live.length} ${Boolean(row.opened)} ${row.verdict?.cursor ?? ""}`;
     if (drawn === wanted) return;
     drawn = wanted;
     const parts = open ? await whole(row, page) : await glance(row, page, live);
@@ -109,10 +109,10 @@ function toolPart(row, page) {
     const { view } = row;
     node.dataset.status = view.status;
     const about = row.opened?.payload?.ref ? `(${bytes(row.opened.payload.size)})` : aboutOf(row.opened?.payload?.json);
-    const state = view.settled ? WORD[view.status] ?? view.status : row.opened?.facts?.kind === "wait" ? "waits" : "runs";
+    const state = stateOf(row);
     fill(head, mark(view), el("span", { class: "what" }, short(view.name || `call ${row.call}`, 40)), laneOf(view),
       el("span", { class: "about" }, short(about, 200)), el("span", { class: "grow" }),
-      state && el("span", { class: `state is-${view.status}` }, state), el("span", { class: "took" }, tookText(row)));
+      state && el("span", { class: `state is-${row.pending ? "in_doubt" : view.status}` }, state), el("span", { class: "took" }, tookText(row)));
     draw();
   };
   head.addEventListener("click", () => {
@@ -121,6 +121,12 @@ function toolPart(row, page) {
   });
   update();
   return { node, update };
+}
+
+function stateOf({ view, pending, opened }) {
+  if (view.settled) return WORD[view.status] ?? view.status;
+  if (pending) return pending === "asks" ? "wants to be allowed" : "in doubt";
+  return opened?.facts?.kind === "wait" ? "waits" : "runs";
 }
 
 /** Of a call that is folded: its diff, the end of what it writes, or the beginning of what came of it. */

@@ -59,7 +59,7 @@ export function composer(api) {
     text.placeholder = open ? "Tell the running turn something…" : "What should be done?";
     hint.textContent = open ? "Enter steers, Shift+Enter is a new line." : "Enter sends, Shift+Enter is a new line.";
     fill(buttons, open
-      ? [button("Steer", () => send("steer"), { class: "main" }), button("Queue as prompt", () => send("prompt")), button("Cancel turn", cancel, { class: "danger" })]
+      ? [button("Steer", () => send("steer"), { class: "main" }), button("Queue", () => send("prompt"), { "aria-label": "Queue as the next prompt" }), button("Cancel turn", cancel, { class: "danger" })]
       : [button("Send", () => send("prompt"), { class: "main" })]);
   };
   update(null);

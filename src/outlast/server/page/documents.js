@@ -87,12 +87,13 @@ function editor(place, api, name) {
     }
     save.disabled = true;
     try {
-      await api.ask(`/documents/${encodeURIComponent(name)}`, { method: "PATCH", body: { edits: [{ op: "set", value }], if_version: base.version } });
-      take(await read());
-      say(`Document ${name} is saved.`);
+      const { document: now } = await api.ask(`/documents/${encodeURIComponent(name)}`, { method: "PATCH", body: { edits: [{ op: "set", value }], if_version: base.version } });
+      if (now) take({ version: now.version, text: textOf(now.value) });
+      else said.textContent = "The edit is durable. It is made by the next worker that advances the session.";
+      say(now ? `Document ${name} is saved.` : said.textContent);
     } catch (error) {
       said.textContent = error.message;
-      if (error.status === 409 || error.status === 412) await moved();
+      if (error.status === 409) await moved();
     }
     save.disabled = false;
   };

@@ -6,6 +6,8 @@ import { cell } from "./store.js";
 const FIRST = 240;
 const MORE = 1200;
 const PAGE = 1000;
+/** How long a page that is not seen stays connected. */
+const UNSEEN_MS = 30_000;
 /** After a connection is lost for good, the browser's own retries included. */
 const AGAIN_MS = [500, 1000, 2000, 5000, 10000];
 
@@ -30,6 +32,8 @@ export class Follower {
     this.tries = 0;
     this.loading = null;
     this.ended = false;
+    this.seen = () => this.#seen();
+    document.addEventListener("visibilitychange", this.seen);
   }
 
   /** Reads the newest window, then follows. `seq` is the number of the session's newest commit. */
@@ -96,6 +100,7 @@ export class Follower {
   }
 
   #listen() {
+    if (this.away || this.ended) return;
     this.source = new EventSource(`${this.session.base}/events?after=${this.cursor}`);
     this.source.onopen = () => {
       this.tries = 0;
@@ -108,6 +113,20 @@ export class Follower {
       this.state.set("lost");
       if (this.source.readyState === EventSource.CLOSED) this.#again();
     };
+  }
+
+  /** A browser opens six connections to a host, tabs in the background included: those that nobody sees give theirs back. */
+  #seen() {
+    clearTimeout(this.leaves);
+    if (document.hidden) {
+      this.leaves = setTimeout(() => {
+        this.source?.close();
+        this.away = true;
+      }, UNSEEN_MS);
+    } else if (this.away) {
+      this.away = false;
+      this.#listen();
+    }
   }
 
   #again() {
@@ -145,6 +164,8 @@ export class Follower {
     this.ended = true;
     this.source?.close();
     clearTimeout(this.timer);
+    clearTimeout(this.leaves);
+    document.removeEventListener("visibilitychange", this.seen);
     clearTimeout(this.late);
     cancelAnimationFrame(this.asked);
   }

@@ -26,6 +26,7 @@ export class LongList {
     this.tops = new Float64Array(1);
     this.drawn = new Map();
     this.follows = true;
+    this.before = 0;
     this.canvas = el("div", { class: "canvas", role: "feed", "aria-label": label });
     this.node = el("div", { class: "long", tabindex: "0", role: "region", "aria-label": label }, this.canvas);
     this.frame = everyFrame(() => this.#paint());
@@ -50,6 +51,7 @@ export class LongList {
     if (index === undefined) return false;
     this.follows = false;
     this.node.scrollTop = Math.max(0, this.tops[index] - 24);
+    this.before = this.node.scrollTop;
     this.#paint();
     // Measured now, for the first time maybe: once more, with the true heights.
     this.node.scrollTop = Math.max(0, this.tops[index] - 24);
@@ -112,7 +114,10 @@ export class LongList {
 
   #scrolled() {
     const { scrollTop, clientHeight, scrollHeight } = this.node;
-    this.follows = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    // Only who goes up stops following: a list that becomes lower, or longer, is no word of anybody's.
+    if (scrollHeight - scrollTop - clientHeight < NEAR_PX) this.follows = true;
+    else if (scrollTop < this.before - 1) this.follows = false;
+    this.before = scrollTop;
     this.frame.ask();
   }
 

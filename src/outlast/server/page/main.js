@@ -7,7 +7,7 @@ import { hearKeys, showKeys, step } from "./keys.js";
 import { sessionsFeed, watchLink } from "./link.js";
 import { loginByAddress, loginView } from "./login.js";
 import { panesView } from "./panes.js";
-import { go, here, listen, to } from "./router.js";
+import { go, here, listen } from "./router.js";
 import { sessionView } from "./session.js";
 import { sessionsView } from "./sessions.js";
 
@@ -42,7 +42,7 @@ async function shown(what, id, rest) {
 function tell(what, id) {
   const name = what === "panes" ? "Side by side" : id ?? "";
   document.title = name ? `${name} · outlast` : "outlast";
-  fill(crumbs, id ? el("ol", {}, el("li", {}, el("a", { href: "#/" }, "Sessions")), el("li", { "aria-current": "page" }, what === "panes" ? name : el("a", { href: to("sessions", id) }, name))) : null);
+  fill(crumbs, id ? el("ol", {}, el("li", {}, el("a", { href: "#/" }, "Sessions"))) : null);
 }
 
 async function leave() {

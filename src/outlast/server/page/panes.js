@@ -29,7 +29,7 @@ function pane(column, id) {
   const draw = async () => {
     const known = await api.ask("");
     const one = known.head;
-    fill(head, el("h2", {}, el("a", { href: to("sessions", id) }, id)), stateChip(null, one), el("span", { class: "dim" }, plain(one.agent)));
+    fill(head, el("h2", {}, el("a", { href: to("sessions", id) }, id)), stateChip(one), el("span", { class: "dim" }, plain(one.agent)));
     return known;
   };
   draw().then((known) => {

@@ -24,7 +24,7 @@ export function rowPart(row, page) {
 }
 
 function turnPart(row, page) {
-  const words = el("div", { class: "prompt", dir: "auto" });
+  const words = el("div", { class: "prompt", dir: "auto", tabindex: "0", role: "group", "aria-label": "Prompt" });
   const node = el("section", { class: "turn", "aria-label": `Turn ${row.event.turn}` },
     el("p", { class: "meta" }, el("strong", {}, `Turn ${row.event.turn}`), el("span", {}, moment(row.event.at_s))), words);
   page.api.value(row.event.payload).then(
@@ -43,7 +43,7 @@ function attempt(row) {
   const told = Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ");
   return el("p", { class: "note attempt", title: plain(told) },
     el("span", { class: "mark", "aria-hidden": "true" }, "▸"),
-    el("span", {}, el("strong", {}, `Attempt ${row.number}`), ` goes on where the log ends · ${short(worker, 60)}`),
+    el("span", {}, el("strong", {}, row.number ? `Attempt ${row.number}` : "Another attempt"), ` goes on where the log ends · ${short(worker, 60)}`),
     el("span", { class: "grow" }), el("span", { class: "took" }, clock(row.event.at_s)));
 }
 
@@ -51,7 +51,7 @@ function endPart(row, page) {
   const { event, turn } = row;
   const spent = usageText(event.usage);
   const lasted = turn?.atS && event.at_s ? took(event.at_s - turn.atS) : "";
-  const facts = [lasted, spent, turn && turn.attempts > 1 && `${turn.attempts} attempts`].filter(Boolean).join(" · ");
+  const facts = [lasted, spent, turn?.whole && turn.attempts > 1 && `${turn.attempts} attempts`].filter(Boolean).join(" · ");
   const words = el("div", {});
   const node = el("section", { class: `end is-${event.status}` },
     el("p", { class: "meta" }, el("strong", {}, `Turn ${event.turn} ${event.status}`), el("span", {}, facts)),

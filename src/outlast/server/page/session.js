@@ -1,6 +1,6 @@
 // One session: its conversation and everything else that is known of it, under tabs.
 
-import { about } from "./about.js";
+import { about, spent } from "./about.js";
 import { SessionApi } from "./api.js";
 import { conversation } from "./conversation.js";
 import { documents } from "./documents.js";
@@ -100,8 +100,8 @@ async function refresh(head, top) {
 function drawHead(head, { api, about: known }) {
   const one = known.head ?? known;
   const labels = Object.entries(one.labels ?? {});
-  const cost = known.usage?.cost_usd;
-  fill(head, el("h1", {}, api.id), stateChip(known.state ?? one, one), el("span", { class: "dim" }, plain(one.agent)),
+  const cost = spent(known).cost_usd;
+  fill(head, el("h1", {}, api.id), stateChip(one), el("span", { class: "dim" }, plain(one.agent)),
     cost ? el("span", { class: "dim" }, dollars(cost)) : null,
     labels.map(([name, value]) => el("span", { class: "label" }, `${plain(name)}=${plain(value)}`)));
 }

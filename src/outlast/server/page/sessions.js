@@ -121,7 +121,7 @@ function line(row) {
   const ago = age(Date.now() / 1000 - row.updated_at_s);
   return el("li", { data: { session: row.session } },
     el("a", { href: to("sessions", row.session), class: "to" }, el("span", { class: "id" }, row.session)),
-    stateChip(null, row),
+    stateChip(row),
     el("span", { class: "agent" }, short(row.agent, 40)),
     el("span", { class: "status" }, short(row.status ?? "", 120)),
     el("span", { class: "labels" }, Object.entries(row.labels ?? {}).map(([name, value]) => el("span", { class: "label" }, `${plain(name)}=${plain(value)}`))),

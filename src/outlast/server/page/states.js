@@ -14,7 +14,7 @@ export function stateOf(head) {
   return "idle";
 }
 
-export function stateChip(_, head) {
+export function stateChip(head) {
   const state = stateOf(head);
   return el("span", { class: `chip is-${state}`, title: head.status || "" }, el("span", { class: "dot", "aria-hidden": "true" }), WORDS[state]);
 }

@@ -11,6 +11,11 @@ const NOTES = new Set([
   "schedule.set", "schedule.came", "schedule.removed", "call.decided", "gap",
 ]);
 
+const PENDING = new Set(["turn.parked", "turn.released", "call.decided"]);
+
+/** A turn as it is told so far; not `whole` where it began before what is here. */
+const turnOf = (number, atS = 0) => ({ number, status: "open", atS, open: new Set(), attempts: 1, calls: 0, cost: 0, whole: true });
+
 export class Story {
   constructor() {
     this.events = [];
@@ -55,7 +60,7 @@ export class Story {
 
   /** Calls of the turn that are open, newest last. */
   get openCalls() {
-    return this.turn ? [...this.turn.open].map((call) => this.calls.get(call)) : [];
+    return this.turn ? [...this.turn.open].map((call) => this.calls.get(call)).filter(Boolean) : [];
   }
 
   #row(row) {
@@ -67,6 +72,7 @@ export class Story {
   #apply(event) {
     this.screen.apply(event);
     const kind = event.kind;
+    if (event.turn && !this.turn && kind !== "turn.opened") this.turn = { ...turnOf(event.turn), whole: false };
     if (kind.startsWith("call.") && kind !== "call.decided") this.#call(event);
     else if (kind === "turn.opened") this.#begins(event);
     else if (kind === "turn.settled") this.#ends(event);
@@ -77,10 +83,10 @@ export class Story {
   }
 
   #begins(event) {
-    this.turn = {
-      number: event.turn, status: "open", atS: event.at_s, open: new Set(), prompt: event.payload,
-      attempts: 1, calls: 0, cost: 0, fromLog: 0,
-    };
+    this.turn = turnOf(event.turn, event.at_s);
+    // A prompt that waited is told once, as the turn that it became.
+    const waited = this.rows.findLastIndex((row) => row.event?.kind === "prompt.queued" && row.event.name === event.name);
+    if (waited >= 0) this.rows.splice(waited, 1);
     this.#row({ key: `t${event.turn}`, is: "turn", event, turn: this.turn });
   }
 
@@ -97,7 +103,7 @@ export class Story {
     this.worker = event.facts?.worker ?? "";
     if (!this.turn) return;
     this.turn.attempts += 1;
-    this.#row({ key: `a${event.cursor}`, is: "attempt", event, number: this.turn.attempts });
+    this.#row({ key: `a${event.cursor}`, is: "attempt", event, number: this.turn.whole ? this.turn.attempts : 0 });
     for (const call of this.turn.open) this.changed.add(`c${call}`);
   }
 
@@ -128,7 +134,19 @@ export class Story {
     this.changed.add(row.key);
   }
 
+  /** Calls that a park names wait for a person, until somebody has decided or the turn goes on. */
+  #pend(event) {
+    const asks = event.kind === "turn.parked" ? event.facts ?? {} : {};
+    const named = new Map([...(asks.asks ?? []).map((call) => [call, "asks"]), ...(asks.in_doubt ?? []).map((call) => [call, "in_doubt"])]);
+    for (const row of this.openCalls) {
+      if (event.kind === "call.decided" && row.call !== event.call) continue;
+      row.pending = named.get(row.call) ?? "";
+      this.changed.add(row.key);
+    }
+  }
+
   #note(event) {
+    if (PENDING.has(event.kind)) this.#pend(event);
     if (event.kind === "gap" && this.rows.at(-1)?.event?.kind === "gap") return;
     this.#row({ key: `n${event.cursor}`, is: "note", event });
   }

@@ -76,7 +76,7 @@ function choices(awaited, desk) {
   const wrong = el("p", { class: "why", role: "alert" });
   const id = `say-${awaited.call}-${Math.random().toString(36).slice(2)}`;
   const takesText = awaited.rulings.some((one) => one === "done" || one === "failed" || one === "deny");
-  const text = el("textarea", { id, rows: 2, spellcheck: "false" });
+  const text = el("textarea", { id, rows: 1, spellcheck: "false" });
   const all = el("div", { class: "buttons" });
   const decide = async (ruling, extra = {}) => {
     wrong.textContent = "";
