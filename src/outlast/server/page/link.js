@@ -21,7 +21,6 @@ export const sessionsFeed = {
   follow(heard) {
     const source = new EventSource("/v1/changes");
     source.onmessage = (message) => heard(JSON.parse(message.data));
-    source.addEventListener("erased", (message) => heard({ ...JSON.parse(message.data), erased: true }));
     source.onerror = () => (place.textContent = WORDS.lost);
     source.onopen = () => (place.textContent = "");
     return () => {
