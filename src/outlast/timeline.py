@@ -279,4 +279,4 @@ def prompt_of(event: Event) -> str:
 
 
 def _line(text: str, width: int) -> str:
-    return " ".join(_SPACES.split(text[: width * 8])).strip()[:width]
+    return " ".join(_SPACES.split(text[: width * 8])).strip(" ")[:width]
