@@ -19,6 +19,8 @@ What the words of it mean:
 * **Seconds** of a call are those of the try that settled it, within its own attempt: never the time for which nobody
   worked on it. `model_s` and `tool_s` add up the calls, without those that began a sub-agent, whose calls are counted
   themselves. `busy_s` is the time in which at least one of them ran: the time that doing it again would take.
+* **Moments** are those of the workers' clocks, and never go back: where the clock of the next worker is behind, its
+  moments are moved by what it is behind, so that what it does stands after what was done.
 * **Void** is what was paid for answers that nobody could use: cut off, or of a worker that was lost.
 * A **lost** attempt ended without a word. Its end is its last sign of life, `unnoticed_s` the time from there until
   another attempt began.
@@ -199,6 +201,8 @@ class Timeline(msgspec.Struct, frozen=True, omit_defaults=True):
     cursor: str = "0.0"
     at_s: float = 0.0
     """The newest moment that the log tells."""
+    behind_s: float = 0.0
+    """By how much the clock of the newest attempt's worker is behind those before it."""
     attempt: AttemptBar | None = None
     """The newest, also while no turn is open."""
     turns: tuple[TurnBar, ...] = ()

@@ -91,7 +91,7 @@ class Unfolding:
     def __init__(self, after: Timeline | None = None, *, details: int | None = None) -> None:
         after = after or Timeline()
         self._details = details
-        self._cursor, self._at_s = after.cursor, after.at_s
+        self._cursor, self._at_s, self._behind_s = after.cursor, after.at_s, after.behind_s
         self._attempt = after.attempt
         self._saved = after.saved
         self._over = list(after.turns[:-1])
@@ -109,12 +109,15 @@ class Unfolding:
         if self._turn is not None:
             whole = self._details in {None, 0, self._turn.bar.turn}
             turns = [*turns, self._turn.shown(whole=whole)]
-        return Timeline(self._cursor, self._at_s, self._attempt, tuple(turns), self._saved)
+        return Timeline(self._cursor, self._at_s, self._behind_s, self._attempt, tuple(turns), self._saved)
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""
         self._cursor = event.cursor
-        self._at_s = max(self._at_s, event.at_s)
+        if event.kind == "attempt.opened":
+            self._behind_s = max(0.0, self._at_s - event.at_s)
+        if event.at_s:
+            self._at_s = max(self._at_s, event.at_s + self._behind_s)
         turn = self._turn
         if event.kind == "turn.opened":
             self._open(event)

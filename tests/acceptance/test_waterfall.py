@@ -61,6 +61,7 @@ def _told(timeline: Timeline) -> dict[str, Any]:
     return {
         "cursor": timeline.cursor,
         "at_s": timeline.at_s,
+        "behind_s": timeline.behind_s,
         "attempt": timeline.attempt,
         "turn": timeline.turns[-1] if timeline.turns else None,
         "saved": timeline.saved,

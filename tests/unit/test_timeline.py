@@ -218,13 +218,14 @@ def test_a_fork_has_saved_nothing_of_what_its_source_has(story: Story) -> None:
     assert story.timeline().saved.model_calls == 1
 
 
-def test_a_clock_that_goes_back_takes_no_time_away(story: Story) -> None:
+def test_what_a_worker_does_whose_clock_is_behind_stands_after_what_was_done(story: Story) -> None:
     story.attempt(-500, "b")
     story.settle(story.open(-499), -490, 9.0, usage=SPENT)
     turn = story.bar()
-    assert turn.attempts[0].unnoticed_s == 0.0
-    assert story.call(3).ran_s == 0.0
-    assert turn.finished.busy_s == 3.0
+    assert (turn.attempts[0].unnoticed_s, turn.attempts[1].began_s) == (0.0, 1006.0)
+    call = story.call(3)
+    assert (call.opened_s, call.settled_s, call.ran_s) == (1007.0, 1016.0, 9.0)
+    assert turn.finished.busy_s == 12.0
 
 
 @pytest.mark.parametrize(
@@ -261,4 +262,6 @@ def test_the_log_costs_its_commits_as_they_are_stored() -> None:
 def test_a_session_without_a_turn_has_a_picture() -> None:
     story = Story()
     story.attempt(5)
-    assert story.timeline() == Timeline("1.0", 1005.0, AttemptBar(1, "w", {"outlast": "1"}, 1005.0, 1005.0))
+    assert story.timeline() == Timeline(
+        "1.0", 1005.0, 0.0, AttemptBar(1, "w", {"outlast": "1"}, 1005.0, 1005.0)
+    )

@@ -12,6 +12,7 @@ import { addSaved, Unfolding } from "./waterfall/unfold.js";
 import { barText, facts, logText, nameOf, savedText, turnSentence } from "./waterfall/words.js";
 
 const TICK_MS = 250;
+const HINT = "Point at a call, or go from call to call with the arrow keys. Plus and minus zoom, Ctrl and the wheel too; drag to move.";
 const LEGEND = [["model", "model call"], ["tool", "tool call"], ["kept", "read from the log since"], ["lost", "lost or void try"], ["wait", "waits"], ["cut", "time cut short"]];
 
 /**
@@ -65,6 +66,7 @@ class View {
       button("−", () => this.canvas.zoom(1 / 1.6), { "aria-label": "Zoom out" }), button("+", () => this.canvas.zoom(1.6), { "aria-label": "Zoom in" }),
       button("Whole turn", () => this.canvas.whole()), el("span", { class: "grow" }), legend());
     fill(element, el("div", { class: "wf" }, this.strip, tools, this.canvas.node, this.details, this.tables.node));
+    this.#tell(null);
     this.frame = everyFrame(() => this.draw());
     this.timer = setInterval(() => this.#tick(), TICK_MS);
     this.since = performance.now();
@@ -175,7 +177,7 @@ class View {
   }
 
   #tell(bar) {
-    if (!bar) return void fill(this.details);
+    if (!bar) return void fill(this.details, el("p", { class: "dim" }, HINT));
     const { call } = bar;
     fill(this.details, el("h3", {}, `${nameOf(call)} `, call.about ? el("code", {}, plain(call.about)) : null),
       el("dl", {}, facts(bar, this.turn.attempts).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),

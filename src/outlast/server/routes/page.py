@@ -28,8 +28,9 @@ _MEDIA: Final = {
 }
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
 _ASK_AGAIN: Final = "no-cache"
-_LATER: Final = frozenset({"waterfall.js"})
-"""Modules that the page asks for when they are wanted: all others are announced with the shell."""
+_LATER: Final = "waterfall"
+"""Modules so named, or in a folder so named, are asked for when they are wanted; all others are announced with the
+shell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ def _sources(folder: Traversable, above: str = "") -> Iterable[tuple[str, bytes]
 
 def _shell(sources: Mapping[str, bytes], version: str) -> bytes:
     """The shell, with the addresses of this version, all modules announced: else each would wait for who imports it."""
-    modules = sorted(name for name in sources if name.endswith(".js") and name not in _LATER | {"theme.js"})
+    scripts = sorted(name for name in sources if name.endswith(".js") and name != "theme.js")
+    modules = [name for name in scripts if not name.startswith(_LATER)]
     links = "\n".join(f'<link rel="modulepreload" href="/page/-/{name}">' for name in modules)
     text = sources["index.html"].decode().replace("<!-- modules -->", links)
     return text.replace("/page/-/", f"/page/{version}/").encode()

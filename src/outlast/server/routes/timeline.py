@@ -35,6 +35,8 @@ class Drawn(msgspec.Struct, frozen=True):
     cursor: str
     at_s: float
     """The newest moment that the log tells."""
+    behind_s: float
+    """By how much the clock of the newest attempt's worker is behind those before it."""
     attempt: AttemptBar | None
     """The newest attempt, also while no turn is open."""
     turn: TurnBar | None
@@ -70,6 +72,7 @@ async def get_timeline(call: Call[Nothing, Wanted]) -> Drawn:
         session.id,
         timeline.cursor,
         timeline.at_s,
+        timeline.behind_s,
         timeline.attempt,
         found,
         tuple(replace(one, lanes=()) for one in reversed(shown)),

@@ -148,7 +148,7 @@ class Canvas {
     if (!this.patterns.has(colour)) {
       const tile = new OffscreenCanvas(6, 6);
       const ctx = tile.getContext("2d");
-      ctx.globalAlpha = 0.25;
+      ctx.globalAlpha = 0.14;
       ctx.fillStyle = colour;
       ctx.fillRect(0, 0, 6, 6);
       ctx.globalAlpha = 1;

@@ -3,9 +3,9 @@
 import { clock, figure, plain } from "../words.js";
 import { nameOf, span } from "./words.js";
 
-export const ROW = 22;
-export const HEAD = 46;
-const BAR = 14;
+export const ROW = 28;
+export const HEAD = 50;
+const BAR = 19;
 const LANE_GAP = 6;
 const FONT = "11px system-ui, -apple-system, 'Segoe UI', 'Noto Sans', sans-serif";
 
@@ -88,12 +88,13 @@ function bands(ctx, scene) {
     ctx.fillStyle = at % 2 ? colours.bandOther : colours.band;
     ctx.fillRect(x, 0, Math.max(1, end - x), view.height);
     const next = at + 1 < layout.attempts.length ? reach(scene, at + 1)[0] : right;
-    const from = Math.max(x, view.left) + 5;
+    // Beside the sign of the take-over.
+    const from = Math.max(x, view.left) + (at && x >= view.left ? 13 : 6);
     ctx.fillStyle = colours.ink;
-    write(ctx, `${at + 1} · ${plain(one.worker)}`, from, 11, Math.min(next, right) - from - 4);
+    write(ctx, `${at + 1} · ${plain(one.worker)}`, from, 12, Math.min(next, right) - from - 4);
     const served = one.saved.model_calls + one.saved.tool_calls;
     ctx.fillStyle = colours.dim;
-    if (one.saved.takeovers) write(ctx, `↻ ${figure(served)} from the log`, from, 26, Math.min(next, right) - from - 4);
+    if (one.saved.takeovers) write(ctx, `↻ ${figure(served)} from the log`, from, 28, Math.min(next, right) - from - 4);
   });
 }
 
@@ -142,7 +143,7 @@ function ticks(ctx, { view, colours }, part, x, end) {
     const place = x + (at - part.began) / perPixel;
     if (place > right) return;
     line(ctx, place, HEAD - 8, place, view.height);
-    write(ctx, step < 1 ? (at % 60).toFixed(1) : clock(at), place + 3, 38, right - place - 6);
+    write(ctx, step < 1 ? (at % 60).toFixed(1) : clock(at), place + 3, 42, right - place - 6);
   }
 }
 
@@ -200,12 +201,16 @@ function bars(ctx, scene) {
     const y = HEAD + tops[at] - scroll;
     if (y < HEAD - ROW || y > view.height) return;
     let drawn = -Infinity;
+    let signed = -Infinity;
     for (let next = firstIn(row, began); next < row.length && row[next].began <= ended; next++) {
       const bar = row[next];
       const end = xOf(view, layout.axis.unit(bar.ended));
       const telling = (bar.call.status && bar.call.status !== "ok") || bar === scene.chosen || bar === scene.hovered || !bar.call.status;
       if (end < drawn + 1 && !telling) continue;
-      one(ctx, scene, bar, y + (ROW - BAR) / 2);
+      // Signs that would lie upon one another become strokes.
+      const sparse = end > signed + 14;
+      one(ctx, scene, bar, y + (ROW - BAR) / 2, sparse);
+      if (sparse && MARKS[bar.call.status]) signed = end;
       drawn = end;
     }
   });
@@ -221,7 +226,7 @@ function firstIn(row, began) {
   return low;
 }
 
-function one(ctx, scene, bar, y) {
+function one(ctx, scene, bar, y, sparse) {
   const { layout, view, colours } = scene;
   const { call } = bar;
   const place = (at) => xOf(view, layout.axis.unit(at));
@@ -235,16 +240,30 @@ function one(ctx, scene, bar, y) {
     }
     const last = bar.parts.at(-1);
     const [x, end] = [place(last.began), place(last.ended)];
-    ctx.fillStyle = bar.kept ? colours.ink : colours.on;
-    if (end - x > 34) write(ctx, nameOf(call), Math.max(x, view.left) + 4, y + BAR / 2 + 0.5, Math.min(end, view.left + view.width) - Math.max(x, view.left) - (call.status === "ok" ? 8 : 20));
+    label(ctx, scene, bar, { x: Math.max(x, view.left), end: Math.min(end, view.left + view.width), y });
   }
-  mark(ctx, call, place(bar.ended), y, colours);
+  mark(ctx, call, place(bar.ended), y, colours, sparse);
   if (bar === scene.chosen || bar === scene.hovered) {
     ctx.strokeStyle = bar === scene.chosen ? colours.accent : colours.strong;
     ctx.lineWidth = 2;
     ctx.strokeRect(place(bar.began) - 2, y - 2, Math.max(3, place(bar.ended) - place(bar.began)) + 4, BAR + 4);
     ctx.lineWidth = 1;
   }
+}
+
+/** What the call is, where there is room; on a ground of its own where lines would cross it. */
+function label(ctx, { colours }, { call, kept }, { x, end, y }) {
+  const room = end - x - (call.status === "ok" ? 8 : 20);
+  if (room < 26) return;
+  const text = call.kind === "model" ? nameOf(call) : call.about ? `${nameOf(call)}  ${plain(call.about)}` : nameOf(call);
+  if (kept) {
+    ctx.globalAlpha = 0.82;
+    ctx.fillStyle = colours.sheet;
+    ctx.fillRect(x + 2, y + 3, Math.min(room + 3, ctx.measureText(text).width + 4), BAR - 6);
+    ctx.globalAlpha = 1;
+  }
+  ctx.fillStyle = kept ? colours.ink : colours.on;
+  write(ctx, text, x + 4, y + BAR / 2 + 0.5, room);
 }
 
 function colourOf(call, colours) {
@@ -258,7 +277,7 @@ function colourOf(call, colours) {
 /** A try: full where it counts, hatched where it came from the log since, an outline torn at its end where it was lost. */
 function tryBar(ctx, { hatch }, { x, end, y, paint, lost, kept, open, tool }) {
   const width = Math.max(1.5, end - x);
-  const [top, height] = tool ? [y + 2, BAR - 4] : [y, BAR];
+  const [top, height] = tool ? [y + 3, BAR - 6] : [y, BAR];
   ctx.fillStyle = ctx.strokeStyle = paint;
   if (lost) {
     ctx.setLineDash([3, 2]);
@@ -301,9 +320,14 @@ function grantedBar(ctx, x, end, y, paint) {
 const MARKS = { error: "✗", in_doubt: "?", interrupted: "↷", cancelled: "○" };
 
 /** A sign at the end of what did not end well: colour alone would not tell it. */
-function mark(ctx, call, end, y, colours) {
+function mark(ctx, call, end, y, colours, sparse) {
   const sign = MARKS[call.status];
   if (!sign) return;
+  if (!sparse) {
+    ctx.fillStyle = colourOf(call, colours);
+    ctx.fillRect(end - 1, y - 3, 2, BAR + 6);
+    return;
+  }
   ctx.fillStyle = colours.sheet;
   ctx.strokeStyle = colourOf(call, colours);
   ctx.beginPath();
@@ -334,6 +358,6 @@ function gutter(ctx, { layout, view, colours, tops, scroll }) {
   }
   ctx.restore();
   ctx.fillStyle = colours.dim;
-  write(ctx, "attempt", 8, 11, view.left - 14);
-  write(ctx, "lane", 8, 38, view.left - 14);
+  write(ctx, "attempt", 8, 12, view.left - 14);
+  write(ctx, "lane", 8, 42, view.left - 14);
 }

@@ -84,6 +84,7 @@ export class Unfolding {
   constructor(given = {}) {
     this.cursor = given.cursor ?? "0.0";
     this.at_s = given.at_s ?? 0;
+    this.behind_s = given.behind_s ?? 0;
     this.attempt = given.attempt ? attemptOf(given.attempt) : null;
     this.saved = addSaved(given.saved);
     /** The turns before the newest, without their calls. */
@@ -93,7 +94,8 @@ export class Unfolding {
 
   apply(event) {
     this.cursor = event.cursor;
-    this.at_s = Math.max(this.at_s, event.at_s ?? 0);
+    if (event.kind === "attempt.opened") this.behind_s = Math.max(0, this.at_s - (event.at_s ?? 0));
+    if (event.at_s) this.at_s = Math.max(this.at_s, event.at_s + this.behind_s);
     const turn = this.turn;
     if (event.kind === "turn.opened") this.#open(event);
     else if (event.kind === "attempt.opened") this.#claimed(event);
@@ -278,5 +280,5 @@ export function told(unfolding) {
     return { ...rest, lanes: [...one.lanes.values()].map(({ name, begun_by, calls }) => ({ name, begun_by, calls: [...calls.values()] })) };
   };
   const turns = [...unfolding.over, ...(unfolding.turn ? [unfolding.turn] : [])].map(turn);
-  return { cursor: unfolding.cursor, at_s: unfolding.at_s, attempt: unfolding.attempt, turns, saved: unfolding.saved };
+  return { cursor: unfolding.cursor, at_s: unfolding.at_s, behind_s: unfolding.behind_s, attempt: unfolding.attempt, turns, saved: unfolding.saved };
 }
