@@ -41,6 +41,7 @@ from starlette.routing import Route
 from outlast.adapter import Agent, Gateway
 from outlast.answers import failure, json_answer
 from outlast.errors import BadInput, OutlastError
+from outlast.links import Links, key_in
 from outlast.notify import Notifier, notifier_of
 from outlast.opening import open_world, waker_of
 from outlast.server.access import Doorkeeper
@@ -84,10 +85,19 @@ def app(
         waker: told of sessions that are ready; by default as the settings have it.
         limits: what it bears of one who asks.
     """
-    hint = waker_of(read_settings()) if waker is None else waker
-    return App(
-        world, Offer(doorkeeper, agents, workspaces or {}, hint, limits or Limits(), read_settings().data)
+    settings = read_settings()
+    hint = waker_of(settings) if waker is None else waker
+    offer = Offer(
+        doorkeeper,
+        agents,
+        workspaces or {},
+        hint,
+        limits or Limits(),
+        settings.data,
+        Links(settings.links_secret.encode() or key_in(settings.data / "server" / "links.key")),
+        settings.public_url.rstrip("/"),
     )
+    return App(world, offer)
 
 
 def advance_route(  # noqa: PLR0913 - each keyword is a choice of its own

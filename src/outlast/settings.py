@@ -43,6 +43,14 @@ class Settings:
     waker_token: str = ""
     tokens_file: str = ""
     public_url: str = ""
+    links_secret: str = ""
+    webhook_secret: str = ""
+    oidc_issuer: str = ""
+    oidc_audience: str = ""
+    oidc_algorithms: str = "RS256,ES256"
+    oidc_tenant_claim: str = ""
+    oidc_scopes_claim: str = "scope"
+    oidc_scopes_prefix: str = "outlast:"
     requests_per_s: float = 100.0
     connections: int = 2000
     log_level: str = "warning"
@@ -95,6 +103,15 @@ SETTINGS: Final[Mapping[str, str]] = {
     "the data directory.",
     "public_url": "Where people reach the server, as `https://…`: links for approvals lead there, and cookies are "
     "sent there alone.",
+    "links_secret": "Signs links for approvals. Default: made at first use, a file in the data directory; several "
+    "servers must share one.",
+    "webhook_secret": "Lets other programs send prompts and signals to the server, signed with it.",
+    "oidc_issuer": "An identity provider whose tokens let people and programs in, as `https://…`.",
+    "oidc_audience": "Whom those tokens must be meant for; needed with `oidc_issuer`.",
+    "oidc_algorithms": "By which algorithms they may be signed, as a,b.",
+    "oidc_tenant_claim": "The claim that says whose sessions its holder sees; empty: those of the setting `tenant`.",
+    "oidc_scopes_claim": "The claim that says what its holder may: a list, or words with spaces between.",
+    "oidc_scopes_prefix": "What a scope of ours begins with there: `outlast:read`.",
     "requests_per_s": "How often one who asks the server may, on average; 0: as often as they like.",
     "connections": "How many connections one server holds at once.",
     "log_level": "What is written to standard error: `debug`, `info`, `warning`, `error`.",
@@ -125,6 +142,14 @@ _OWNERS: Final = frozenset(
         "waker_token",
         "tokens_file",
         "public_url",
+        "links_secret",
+        "webhook_secret",
+        "oidc_issuer",
+        "oidc_audience",
+        "oidc_algorithms",
+        "oidc_tenant_claim",
+        "oidc_scopes_claim",
+        "oidc_scopes_prefix",
     }
 )
 """Where sessions, files and keys go, and what runs, is the user's to say: a cloned repository may bring an

@@ -115,10 +115,10 @@ def webhook_route(
             )
         try:
             delivery = receive(dict(request.headers), body, watch.now())
-            _check(delivery)
+            check_delivery(delivery)
             hint = waker_of(read_settings()) if waker is None else waker
             async with world() as whole:
-                taken = await _put(whole.for_tenant(tenant), delivery)
+                taken = await deliver(whole.for_tenant(tenant), delivery)
             if hint is not None:
                 await hint.wake(tenant, delivery.session)
         except OutlastError as error:
@@ -128,14 +128,21 @@ def webhook_route(
     return Route(path, take, methods=["POST"])
 
 
-def _check(delivery: Delivery) -> None:
+def check_delivery(delivery: Delivery) -> None:
+    """Raises BadInput: it is neither a prompt nor a signal, or has no id."""
     if not 0 < len(delivery.id) <= _ID_CHARS:
         raise BadInput(detail=f"A delivery needs an id of 1 to {_ID_CHARS} characters.")
     if bool(delivery.prompt) == bool(delivery.signal):
         raise BadInput(detail="A delivery is a prompt or a signal: one of the two.")
 
 
-async def _put(world: World, delivery: Delivery) -> str:
+async def deliver(world: World, delivery: Delivery) -> str:
+    """Put a delivery into its session's inbox. Durable when this returns. Returns the id of the input.
+
+    Raises:
+        InputConflict: the same delivery came before with another content.
+        BadInput, SessionUnknown, SessionErased
+    """
     session = await Session.find(world, delivery.session)
     input_id = f"hook-{delivery.id}"
     if delivery.signal:

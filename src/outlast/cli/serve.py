@@ -6,6 +6,7 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,16 +15,22 @@ from typing import Final
 import anyio
 import click
 
+from outlast.adapter import Agent
 from outlast.cli.agents import of_application
+from outlast.cli.lazy import loaded
 from outlast.cli.options import Setup, examples, perform, shared
 from outlast.errors import BadInput
 from outlast.groups import task_group
+from outlast.links import Links, key_in
 from outlast.opening import open_world, waker_of
+from outlast.server.access import Doorkeeper, Doorkeepers
 from outlast.server.connections import HEAD_BYTES, bounded
 from outlast.server.limits import Limits, Rate
+from outlast.server.operations import Hook
 from outlast.server.serving import Offer, Served, open_app
 from outlast.server.tokens import Tokens
 from outlast.serving import Server
+from outlast.webhook import signed
 from outlast.workspaces.virtual import virtual
 
 CLOSE_S: Final = 5.0
@@ -74,18 +81,8 @@ def serve(
 
     async def body(setup: Setup) -> None:
         file = Tokens(setup.settings.tokens if tokens is None else tokens)
-        own = [of_application(reference) for reference in agents]
         listener = _listen(host, port)
-        rate = setup.settings.requests_per_s
-        offer = Offer(
-            file,
-            own,
-            {"virtual": virtual()},
-            waker_of(setup.settings),
-            Limits(known=Rate(rate, max(rate * 4, 1.0))),
-            data=setup.settings.data,
-            clock=setup.clock,
-        )
+        offer = offer_of(setup, file, [of_application(reference) for reference in agents])
         with listener:
             if not _is_loopback(host):
                 click.echo(EXPOSED.format(host=host), err=True)
@@ -94,6 +91,33 @@ def serve(
                 await _serve(served, listener, setup.settings.connections)
 
     perform(body, world=world, json=json)
+
+
+def offer_of(setup: Setup, tokens: Tokens, agents: Sequence[Agent]) -> Offer:
+    """What the server is set up with, as the settings have it.
+
+    Raises:
+        BadSettings, BadInput, ExtraMissing
+    """
+    settings, clock = setup.settings, setup.clock
+    rate = settings.requests_per_s
+    doorkeeper: Doorkeeper = tokens
+    if settings.oidc_issuer:
+        doorkeeper = Doorkeepers(tokens, loaded("outlast.server.oidc:issuer_of")(settings, clock))
+    secret = settings.links_secret.encode() or key_in(settings.data / "server" / "links.key")
+    hook = Hook(signed(settings.webhook_secret), settings.tenant) if settings.webhook_secret else None
+    return Offer(
+        doorkeeper,
+        agents,
+        {"virtual": virtual()},
+        waker_of(settings),
+        Limits(known=Rate(rate, max(rate * 4, 1.0))),
+        settings.data,
+        Links(secret),
+        settings.public_url.rstrip("/"),
+        hook,
+        clock,
+    )
 
 
 def _say(setup: Setup, listener: socket.socket, tokens: Tokens) -> None:

@@ -51,6 +51,20 @@ class Doorkeeper(Protocol):
         ...
 
 
+class Doorkeepers:
+    """Several doorkeepers, asked one after the other until one knows who it is."""
+
+    def __init__(self, *them: Doorkeeper) -> None:
+        self._them = them
+
+    async def identify(self, credential: str) -> Identity | None:
+        for one in self._them:
+            found = await one.identify(credential)
+            if found is not None:
+                return found
+        return None
+
+
 COOKIE: Final = "outlast"
 """Of the page: HttpOnly, SameSite=Strict."""
 OURS: Final = ("x-outlast", "page")

@@ -1,6 +1,7 @@
 """What stands between a request and its operation: the checks that `operations` names, in its order."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import anyio
@@ -53,14 +54,24 @@ class Desk:
     limits: Limits
     known: Buckets
     unknown: Buckets
+    clock: Clock
 
     @classmethod
     def of(cls, services: Services, doorkeeper: Doorkeeper, limits: Limits, clock: Clock) -> "Desk":
         """A desk with buckets of its own."""
-        return cls(services, doorkeeper, limits, Buckets(limits.known, clock), Buckets(limits.unknown, clock))
+        return cls(
+            services, doorkeeper, limits, Buckets(limits.known, clock), Buckets(limits.unknown, clock), clock
+        )
 
     async def answer(self, request: Request, operation: Operation) -> Response:
         """What the operation answers, or why it does not."""
+        began_s, meter = self.clock.elapsed(), self.services.meter
+        response = await self._tried(request, operation)
+        tenant = getattr(request.state, "tenant", NOBODY.tenant)
+        meter.answered(tenant, name_of(operation), response.status_code, self.clock.elapsed() - began_s)
+        return response
+
+    async def _tried(self, request: Request, operation: Operation) -> Response:
         try:
             return await self._answered(request, operation)
         except OutlastError as error:
@@ -79,6 +90,7 @@ class Desk:
 
     async def _answered(self, request: Request, operation: Operation) -> Response:
         identity = await self._who(request, operation)
+        request.state.tenant = identity.tenant
         _check_may(request, operation, identity)
         path = read_path(request)
         query = read_query(request, operation)
@@ -92,7 +104,9 @@ class Desk:
             case Response():
                 return found
             case Streamed():
-                return Stream(found, operation.status, self.limits.send_s)
+                watching = found.media == "text/event-stream"
+                held = self.services.meter.watched(identity.tenant) if watching else nullcontext()
+                return Stream(found, operation.status, self.limits.send_s, held)
             case _:
                 return Response(msgspec.json.encode(found), operation.status, media_type="application/json")
 
@@ -110,6 +124,11 @@ class Desk:
         if wait_s:
             raise _too_often(wait_s)
         return replace(identity, by_cookie=by_cookie)
+
+
+def name_of(operation: Operation) -> str:
+    """What an operation is called, in the OpenAPI and in metrics."""
+    return getattr(operation.answer, "__name__", "").strip("_")
 
 
 def _address(request: Request) -> str:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from outlast.server.operations import Nothing, Operation
+from outlast.server.asking import name_of
+from outlast.server.operations import Nothing, Operation, Unread
 from outlast.server.schemas import Schemas
 
 _PATTERN: Final = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -54,7 +55,7 @@ def openapi(operations: Sequence[Operation]) -> Mapping[str, Any]:
 def _operation(one: Operation, schemas: Schemas) -> Mapping[str, Any]:
     first, _, rest = inspect.cleandoc(one.answer.__doc__ or "").partition("\n")
     said: dict[str, Any] = {
-        "operationId": getattr(one.answer, "__name__", "").strip("_"),
+        "operationId": name_of(one),
         "summary": first.rstrip("."),
         "parameters": [*_of_path(one), *_of_query(one, schemas)],
         "responses": _responses(one, schemas),
@@ -68,7 +69,7 @@ def _operation(one: Operation, schemas: Schemas) -> Mapping[str, Any]:
         optional = all(not field.required for field in msgspec.structs.fields(one.body))
         said["requestBody"] = {
             "required": not optional,
-            "content": {"application/json": {"schema": schemas.of(one.body)}},
+            "content": {"application/json": {"schema": {} if one.body is Unread else schemas.of(one.body)}},
         }
     return said
 

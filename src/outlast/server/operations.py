@@ -23,8 +23,11 @@ from starlette.responses import Response
 
 from outlast.adapter import Agent
 from outlast.clock import Clock
+from outlast.links import Links
 from outlast.server.access import Doorkeeper, Identity, Scope
 from outlast.server.feeds import Hub
+from outlast.server.meter import Meter
+from outlast.webhook import Receive
 from outlast.workspace import Workspace
 from outlast.world import World
 
@@ -36,6 +39,20 @@ Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 class Nothing(msgspec.Struct, frozen=True):
     """Of an operation that takes no body, or no query."""
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """A body of JSON as it came: for whoever must check a signature over it."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """Who may send what other programs send, and to whose sessions."""
+
+    receive: Receive
+    tenant: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +74,12 @@ class Services:
     """Where who opens a session may let it work, by name; never a directory of this machine."""
     data: Path | None = None
     """Where outlast keeps what is of this machine: an erasure removes it there too."""
+    meter: Meter = field(default_factory=Meter)
+    links: Links | None = None
+    """Makes links for approvals, and reads them."""
+    public_url: str = ""
+    """Where people reach the server, without a slash at the end; empty: it is not known."""
+    webhook: Hook | None = None
     doorkeeper: Doorkeeper | None = None
     """Who knows who asks, for the operations that let somebody in."""
 

@@ -8,7 +8,7 @@ import msgspec
 from starlette.requests import Request
 
 from outlast.errors import BadInput, Declined
-from outlast.server.operations import Nothing, Operation
+from outlast.server.operations import Nothing, Operation, Unread
 
 
 async def read_body(request: Request, operation: Operation, body_s: float) -> Any:
@@ -22,6 +22,8 @@ async def read_body(request: Request, operation: Operation, body_s: float) -> An
     if operation.body is Nothing:
         return Nothing()
     raw = await _bytes(request, operation.most_bytes, body_s)
+    if operation.body is Unread:
+        return Unread(raw)
     try:
         return msgspec.json.decode(raw or b"{}", type=operation.body)
     except (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError) as error:

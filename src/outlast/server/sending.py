@@ -1,7 +1,7 @@
 """An answer that goes on, and ends when whoever reads it is gone, or takes nothing for too long."""
 
 import asyncio
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 
 import anyio
 from starlette.responses import Response
@@ -15,16 +15,20 @@ from outlast.serving import TRANSPORT, until_gone
 class Stream(Response):
     """Sends the pieces of a stream as they come, and closes their iterator however it ends."""
 
-    def __init__(self, streamed: Streamed, status: int, send_s: float) -> None:
+    def __init__(
+        self, streamed: Streamed, status: int, send_s: float, held: AbstractContextManager[None]
+    ) -> None:
         super().__init__(status_code=status, media_type=streamed.media, headers=dict(streamed.headers))
         del self.headers["content-length"]
         self._pieces = streamed.pieces
         self._send_s = send_s
+        self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with task_group() as tasks:
             tasks.start_soon(self._until_gone, receive, tasks.cancel_scope)
-            await self._send_all(scope, send)
+            with self._held:
+                await self._send_all(scope, send)
             tasks.cancel_scope.cancel()
 
     async def _until_gone(self, receive: Receive, scope: anyio.CancelScope) -> None:

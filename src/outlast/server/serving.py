@@ -11,12 +11,13 @@ from starlette.types import Receive, Scope, Send
 from outlast.adapter import Agent
 from outlast.answers import json_answer
 from outlast.clock import Clock, SystemClock
+from outlast.links import Links
 from outlast.server.access import Doorkeeper
 from outlast.server.app import build_app
 from outlast.server.audit import Audit
 from outlast.server.hub import open_hub
 from outlast.server.limits import Limits
-from outlast.server.operations import Services
+from outlast.server.operations import Hook, Services
 from outlast.server.routes.page import page_routes
 from outlast.waker import Waker
 from outlast.workspace import Workspace
@@ -38,7 +39,10 @@ class Offer:
     waker: Waker | None = None
     limits: Limits = field(default_factory=Limits)
     data: Path | None = None
-    """As in `Services`."""
+    links: Links | None = None
+    public_url: str = ""
+    webhook: Hook | None = None
+    """These four as in `Services`."""
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -109,7 +113,10 @@ async def open_app(
             {agent.name: agent for agent in offer.agents},
             offer.workspaces,
             offer.data,
-            offer.doorkeeper,
+            links=offer.links,
+            public_url=offer.public_url,
+            webhook=offer.webhook,
+            doorkeeper=offer.doorkeeper,
         )
         app = build_app(
             services, offer.doorkeeper, limits=offer.limits, beside=page_routes(), clock=offer.clock

@@ -1,10 +1,9 @@
 """The page lets somebody in: a token becomes a cookie that no script can read."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-from starlette.requests import Request
 from starlette.responses import Response
 
 from outlast.errors import Declined
@@ -35,14 +34,14 @@ async def login(call: Call[Login, Nothing]) -> Response:
     if identity is None:
         raise Declined(status=401, detail="Nobody is known by this token.")
     answer = Response(msgspec.json.encode(_who(identity)), media_type="application/json")
-    _set(answer, call.request, call.body.token, DAYS * 86_400)
+    _set(answer, call, call.body.token, DAYS * 86_400)
     return answer
 
 
 async def logout(call: Call[Nothing, Nothing]) -> Response:
     """Take the page's cookie away."""
     answer = Response(status_code=204)
-    _set(answer, call.request, "", 0)
+    _set(answer, call, "", 0)
     return answer
 
 
@@ -55,13 +54,14 @@ def _who(identity: Identity) -> Who:
     return Who(identity.name, identity.tenant, tuple(sorted(identity.scopes)))
 
 
-def _set(answer: Response, request: Request, value: str, max_age_s: int) -> None:
+def _set(answer: Response, call: Call[Any, Any], value: str, max_age_s: int) -> None:
+    request = call.request
     answer.set_cookie(
         COOKIE,
         value,
         max_age=max_age_s,
         path=request.scope.get("root_path", "") or "/",
-        secure=request.url.scheme == "https",
+        secure=call.services.public_url.startswith("https://") or request.url.scheme == "https",
         httponly=True,
         samesite="strict",
     )
