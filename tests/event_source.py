@@ -2,11 +2,16 @@
 
 import codecs
 import random
+import re
+import sys
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 
 import anyio
 import httpx
+
+_ENDS = re.compile(r"\r\n|\n|\r(?!$)")
+"""Of lines; a carriage return at the end may be the half of one."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +39,12 @@ class Parser:
         self._text += self._decoder.decode(data)
         if not self._began and self._text:
             self._began, self._text = True, self._text.removeprefix("\ufeff")
-        while (line := self._line()) is not None:
+        *lines, self._text = _ENDS.split(self._text)
+        for line in lines:
             if line:
                 self._field(line)
             elif (message := self._dispatched()) is not None:
                 yield message
-
-    def _line(self) -> str | None:
-        for at, sign in enumerate(self._text):
-            if sign == "\n" or (sign == "\r" and at + 1 < len(self._text)):
-                line = self._text[:at]
-                self._text = self._text[at + (2 if self._text[at : at + 2] == "\r\n" else 1) :]
-                return line
-        return None
 
     def _field(self, line: str) -> None:
         name, _, value = line.partition(":")
@@ -74,11 +72,19 @@ class Parser:
 class EventSource:
     """Connects, comes back by itself with the last id it has, and gives up where the rules say so."""
 
-    def __init__(self, client: httpx.AsyncClient, url: str, retry_s: float | None = None) -> None:
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        url: str,
+        *,
+        retry_s: float | None = None,
+        cuts: Iterator[int] | None = None,
+    ) -> None:
         """Nothing is asked before `messages`.
 
         Args:
             retry_s: instead of what the server says, so that many disconnections take no hours.
+            cuts: after how many bytes each connection is lost, in the middle of a frame or of a character.
         """
         self.connections = 0
         self.failed = ""
@@ -88,11 +94,7 @@ class EventSource:
         self._fixed_s = retry_s
         self._retry_s = 3.0
         self._last_event_id = ""
-        self._cut_after = -1
-
-    def cut_after(self, count: int) -> None:
-        """Lose the connection after so many bytes more, in the middle of a frame or of a character."""
-        self._cut_after = count
+        self._cuts = cuts
 
     async def messages(self) -> AsyncGenerator[Message]:
         """Every message, until it gives up."""
@@ -115,23 +117,16 @@ class EventSource:
                 self.failed = f"{answer.status_code} {kind}"
                 return
             parser = Parser(self._last_event_id)
+            left = sys.maxsize if self._cuts is None else next(self._cuts, sys.maxsize)
             async for data in answer.aiter_raw():
-                for message in parser.feed(data if self._cut_after < 0 else data[: self._cut_after]):
+                for message in parser.feed(data[:left]):
                     self._last_event_id = message.last_event_id
                     yield message
                 if parser.retry_ms is not None:
                     self._retry_s = parser.retry_ms / 1e3
-                if self._is_cut(len(data)):
+                left -= len(data)
+                if left <= 0:
                     return
-
-    def _is_cut(self, count: int) -> bool:
-        if self._cut_after < 0:
-            return False
-        self._cut_after -= count
-        if self._cut_after > 0:
-            return False
-        self._cut_after = -1
-        return True
 
 
 def cuts(seed: int, most: int) -> Iterator[int]:

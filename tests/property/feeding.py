@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 
 from outlast.codec import encode_delta, encode_records
-from outlast.records import FORMAT, AnyRecord, AttemptOpened, InputDropped, TurnOpened, TurnParked
+from outlast.records import (
+    FORMAT,
+    AnyRecord,
+    AttemptOpened,
+    InputDropped,
+    TurnOpened,
+    TurnParked,
+    TurnSettled,
+)
 from outlast.records.events import Event, LiveDelta
 from outlast.records.payload import EMPTY
 from outlast.world import Claim, Cursor, Delta, Header, Lease, Takeover, WorkerOffer, WorkerRow, World
@@ -58,6 +66,10 @@ class Writer:
         new = make_commit(header, encode_records(records))
         assert await self.world.commit_many([(self._lease, new)]) == [None]
         self.seq, self.deltas, self.width = self.seq + 1, 0, max(1, len(records))
+
+    async def settle(self) -> None:
+        """End the turn."""
+        await self.write([TurnSettled(1, "done")])
 
     async def publish(self, count: int, text: str = "x") -> None:
         """Show some deltas."""

@@ -15,7 +15,8 @@ from outlast.server.access import Scope
 from outlast.server.feeds import Hub
 from outlast.server.operations import Answer, Call, Nothing, Operation, Streamed
 from outlast.server.paging import Events, opening_of, page_of, settling_of
-from outlast.server.streams.frames import HEARTBEAT, named_frame, retry_frame, value_frame
+from outlast.server.routes.sessions import row_of
+from outlast.server.streams.frames import HEARTBEAT, retry_frame, value_frame
 from outlast.server.streams.sse import RETRY_MS, Wanted, plain_stream
 from outlast.session import Session
 from outlast.world import START, Cursor, SessionHead, World
@@ -80,8 +81,8 @@ async def get_turn_events(call: Call[Nothing, From]) -> Answer:
 async def get_changes(call: Call[Nothing, Nothing]) -> Answer:
     """Follow the list of sessions: how the newest stand, at once, then each that changes, as it stands then.
 
-    Several changes of a session within a second are one. `erased` is the name of the event that tells of a session
-    that was erased. Nothing is missed by coming back: the stream begins with how they stand again.
+    Each is a session as `GET /v1/sessions` has it, or its id with `erased` for one that is no more. Several changes of
+    one within a second come as one. Nothing is missed by coming back: a stream begins with how they stand then.
     """
     return _streamed(_changes(call.services.hub, call.identity.tenant))
 
@@ -93,8 +94,8 @@ async def _changes(hub: Hub, tenant: str) -> AsyncGenerator[bytes]:
             if changed is None:
                 yield HEARTBEAT
                 continue
-            frames = [value_frame(head) for head in changed.heads]
-            frames += [named_frame("erased", {"session": name}) for name in changed.gone]
+            frames = [value_frame(row_of(head)) for head in changed.heads]
+            frames += [value_frame({"session": name, "erased": True}) for name in changed.gone]
             yield b"".join(frames)
 
 

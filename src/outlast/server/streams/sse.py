@@ -15,7 +15,6 @@ from typing import Final
 
 from outlast.answers import failure
 from outlast.errors import OutlastError
-from outlast.records.events import Event
 from outlast.server.feeds import BEAT_S, Hub, Shown
 from outlast.server.streams.frames import HEARTBEAT, named_frame, retry_frame
 from outlast.watch import of_turn
@@ -42,17 +41,16 @@ async def plain_stream(hub: Hub, wanted: Wanted, beat_s: float = BEAT_S) -> Asyn
     """The pieces of a plain stream: several frames in each, with a comment when nothing was sent for `beat_s`."""
     yield retry_frame(RETRY_MS)
     now = asyncio.get_running_loop().time
-    belongs = of_turn(wanted.turn) if wanted.turn else None
+    part = _Part(wanted.turn)
     sent_s = now()
     try:
         async with aclosing(hub.batches(wanted.tenant, wanted.session, wanted.after, beat_s)) as batches:
             async for batch in batches:
-                mine = batch if belongs is None else [one for one in batch if belongs(one.event)]
-                piece = _frames(mine, named=wanted.named)
+                piece = _frames(part.of(batch), named=wanted.named)
                 if piece or now() - sent_s >= beat_s:
                     yield piece or HEARTBEAT
                     sent_s = now()
-                if belongs is not None and any(_ends(one.event, wanted.turn) for one in mine):
+                if part.ended:
                     return
     except OutlastError as error:
         yield failed_frame(error)
@@ -63,8 +61,25 @@ def failed_frame(error: OutlastError) -> bytes:
     return named_frame("failed", {"status": failure(error).status_code, "error": str(error)})
 
 
-def _ends(event: Event, turn: int) -> bool:
-    return event.kind == "turn.settled" and event.turn == turn
+class _Part:
+    """What somebody wants of what comes: of one turn, up to its end, or everything."""
+
+    def __init__(self, turn: int) -> None:
+        self.ended = False
+        self._turn = turn
+        self._belongs = of_turn(turn)
+
+    def of(self, batch: Sequence[Shown]) -> Sequence[Shown]:
+        if not self._turn:
+            return batch
+        mine: list[Shown] = []
+        for one in batch:
+            if self._belongs(one.event):
+                mine.append(one)
+                if one.event.kind == "turn.settled":
+                    self.ended = True
+                    break
+        return mine
 
 
 def _frames(batch: Sequence[Shown], *, named: bool) -> bytes:
