@@ -135,7 +135,9 @@ def opened() -> Generator[Counter]:
         counter = Counter(directory, bell)
         counter.shop.mkdir()
         kept = {
-            key: value for key, value in os.environ.items() if not key.startswith(("OUTLAST_", "ANTHROPIC_"))
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("OUTLAST_", "ANTHROPIC_", "OTEL_"))
         }
         counter.environ = {
             **kept,

@@ -43,8 +43,10 @@ from outlast.telemetry.wishes import Wish
 from outlast.tracing import Settled, SpanRef
 from outlast.world import World
 
-REST_S: Final = 10.0
-"""How long a collector that did not answer is left alone. Meanwhile no session waits for it."""
+ANSWER_S: Final = 2.0
+"""How long a collector may take, and a second more for each `CHUNK` of spans: a session is held for it meanwhile."""
+REST_S: Final = (10.0, 20.0, 40.0, 60.0)
+"""How long one that took nothing is left alone, from time to time longer. Meanwhile no session waits for it."""
 AT_ONCE: Final = 4
 """Turns that are sent at once."""
 CLOSE_S: Final = 5.0
@@ -52,6 +54,7 @@ CLOSE_S: Final = 5.0
 CHUNK: Final = 512
 """Spans in one request."""
 RESTING: Final = "the collector did not answer a moment ago"
+LATE: Final = "the collector did not answer in time"
 REFUSED: Final = "the collector did not take the spans"
 _SECONDS: Final = [0.01 * 2**step for step in range(14)]
 _TOKENS: Final = [4**step for step in range(14)]
@@ -65,9 +68,10 @@ class OtlpCollector:
         exporter: None: no spans are sent.
         meters: None: nothing is counted.
         words: whether what was asked and answered goes along.
+        answer_s: how long the collector may take for a small turn.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each keyword is a part of its own
         self,
         clock: Clock,
         resource: Resource,
@@ -76,6 +80,7 @@ class OtlpCollector:
         sampler: Sampler,
         meters: "Meters | None",
         words: bool,
+        answer_s: float = ANSWER_S,
     ) -> None:
         self._clock = clock
         self._resource = resource
@@ -83,8 +88,10 @@ class OtlpCollector:
         self._sampler = sampler
         self._meters = meters
         self._words = words
+        self._answer_s = answer_s
         self._limiter = anyio.CapacityLimiter(AT_ONCE)
         self._down_until_s = 0.0
+        self._failures = 0
 
     async def collect(self, world: World, settled: Settled) -> str:
         if self._clock.elapsed() < self._down_until_s:
@@ -103,17 +110,23 @@ class OtlpCollector:
         return ""
 
     async def _send(self, exporter: SpanExporter, spans: Sequence[Span]) -> str:
-        if self._down_until_s:
-            # It was down: one asks whether it still is, and the others go on resting.
-            self._down_until_s = self._clock.elapsed() + REST_S
-        taken = False
-        try:
+        if self._failures:
+            self._rest()  # one asks whether it is well again, and the others go on resting
+        taken, late = False, True
+        with anyio.move_on_after(self._answer_s + len(spans) / CHUNK):
             taken = await anyio.to_thread.run_sync(
                 self._export, exporter, spans, abandon_on_cancel=True, limiter=self._limiter
             )
-        finally:
-            self._down_until_s = 0.0 if taken else self._clock.elapsed() + REST_S
-        return "" if taken else REFUSED
+            late = False
+        if taken:
+            self._failures, self._down_until_s = 0, 0.0
+            return ""
+        self._failures += 1
+        self._rest()
+        return LATE if late else REFUSED
+
+    def _rest(self) -> None:
+        self._down_until_s = self._clock.elapsed() + REST_S[min(self._failures, len(REST_S)) - 1]
 
     def _export(self, exporter: SpanExporter, spans: Sequence[Span]) -> bool:
         """In a thread: it is another's code, and waits."""
@@ -159,11 +172,14 @@ class Meters:
 
 
 @asynccontextmanager
-async def open_otlp(wish: Wish, clock: Clock, instance: str) -> AsyncGenerator[OtlpCollector]:
+async def open_otlp(
+    wish: Wish, clock: Clock, instance: str, *, answer_s: float = ANSWER_S
+) -> AsyncGenerator[OtlpCollector]:
     """A collector as the variables want it, while the context lasts.
 
     Args:
         instance: the name of this process, which no other has: figures of two processes are two series.
+        answer_s: see `OtlpCollector`.
     """
     resource = resource_of(os.environ, instance)
     provider = None if wish.metrics is None else _meter_provider(wish.metrics, resource)
@@ -172,7 +188,13 @@ async def open_otlp(wish: Wish, clock: Clock, instance: str) -> AsyncGenerator[O
     meters = None if provider is None else Meters(provider)
     try:
         yield OtlpCollector(
-            clock, resource, exporter=exporter, sampler=sampler, meters=meters, words=wish.words
+            clock,
+            resource,
+            exporter=exporter,
+            sampler=sampler,
+            meters=meters,
+            words=wish.words,
+            answer_s=answer_s,
         )
     finally:
         with anyio.move_on_after(CLOSE_S, shield=True):
