@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from typing import Any, Final
 
 from outlast.adapter import Agent
 from outlast.adapters.scripted import Scripted
@@ -12,8 +13,16 @@ from outlast.workspace_tools import workspace_tools
 from outlast.workspaces.virtual import virtual
 
 
+BELL: Final = "STALL_BELL"
+"""Of the worker's environment: the bell that `here` means."""
+ROUTES: Final = 'from shop import app\n\nPLANS = ["free", "team"]\n\n\n@app.get("/pricing")\ndef pricing():\n'
+ROUTES_END: Final = '    return {"plans": PLANS}\n'
+PRICES: Final = 'PLANS = {\n    "free": 0,\n    "team": 12,\n}'
+
+
 async def _rung(bell: str) -> str:
     """Ring at a bell, if there is one, and wait for what is answered."""
+    bell = os.environ[BELL] if bell == "here" else bell
     if not bell:
         return "done"
     reader, writer = await asyncio.open_unix_connection(bell)
@@ -50,10 +59,31 @@ async def plan(io: ToolIO, steps: list[str]) -> str:
     return f"version {edited.version}"
 
 
-shop = Agent(
-    "shop",
-    Scripted(),
-    tools=[*workspace_tools(), check, charge, publish, plan],
-    rules=[ask("publish", why="a person looks at what goes on the web")],
-    workspace=virtual(),
+def says(text: str, *tools: dict[str, Any]) -> dict[str, Any]:
+    """The model says this and asks for tools."""
+    usage = {"input_tokens": 2104, "output_tokens": 311, "cost_usd": 0.011}
+    return {"do": "model", "text": text, "tools": list(tools), "usage": usage}
+
+
+def uses(name: str, **arguments: Any) -> dict[str, Any]:
+    """A tool that it asks for."""
+    return {"do": "tool", "name": name, "arguments": arguments}
+
+
+PLAN: Final = "I'll write the routes first, then **set the prices** and run the test:\n\n1. `app/routes.py`\n2. the prices"
+PRICING: Final = (
+    says(PLAN, uses("write", path="app/routes.py", content=ROUTES + ROUTES_END)),
+    says(
+        "Now the prices.",
+        uses("edit", path="app/routes.py", old_string='PLANS = ["free", "team"]', new_string=PRICES),
+        uses("check", command="pytest -q", says="tests/test_pricing.py ..F. [ 60%]\n", bell="here"),
+    ),
+    says("The test passes. I write the plan down, and publish.", uses("plan", steps=["page", "prices"])),
+    says("It goes on the web now.", uses("publish", command="ship --prod")),
+    says("It is **published**."),
 )
+TOOLS: Final = (*workspace_tools(), check, charge, publish, plan)
+RULES: Final = (ask("publish", why="a person looks at what goes on the web"),)
+
+shop = Agent("shop", Scripted(), tools=TOOLS, rules=RULES, workspace=virtual())
+builder = Agent("builder", Scripted(script=PRICING), tools=TOOLS, rules=RULES, workspace=virtual())

@@ -3,19 +3,19 @@
 import json
 import os
 import signal
-import subprocess
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 from tests.acceptance.counter import Counter, opened
+from tests.acceptance.stall import BELL
 from tests.acceptance.terminals import LIMIT_S
 
-SHOP: Final = "tests.acceptance.stall:shop"
+AGENTS: Final = ("tests.acceptance.stall:shop", "tests.acceptance.stall:builder")
 LIMIT_MS: Final = LIMIT_S * 1000
 
 
@@ -29,11 +29,10 @@ class Stand:
     token: str
     api: httpx.Client
     processes: ExitStack
-    workers: list["subprocess.Popen[str]"] = field(default_factory=list["subprocess.Popen[str]"])
 
-    def work(self, agent: str = SHOP) -> None:
+    def work(self) -> None:
         """Start a worker."""
-        self.workers.append(self.processes.enter_context(self.counter.started("work", agent)))
+        self.processes.enter_context(self.counter.started("work", *AGENTS))
 
     def kill(self, pid: int) -> None:
         """End a worker as a machine that dies would."""
@@ -54,6 +53,12 @@ class Stand:
         assert answer.status_code < 300, f"{path}: {answer.status_code} {answer.text}"
         return answer.json()
 
+    def post_edit(self, session: str, name: str, value: object) -> None:
+        """Set a document, as another program does."""
+        path = f"/v1/sessions/{session}/documents/{name}"
+        answer = self.api.patch(path, json={"edits": [{"op": "set", "value": value}]})
+        assert answer.status_code == 200, answer.text
+
     def get(self, path: str) -> Any:
         answer = self.api.get(path)
         assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text}"
@@ -73,10 +78,11 @@ class Stand:
 
 
 @contextmanager
-def opened_stand(*, workers: Sequence[str] = (SHOP,)) -> Generator[Stand]:
-    """A server that runs, and its workers."""
+def opened_stand() -> Generator[Stand]:
+    """A server that runs, and a worker."""
     with opened() as counter, ExitStack() as processes:
-        server = processes.enter_context(counter.started("serve", SHOP, "--port", "0", "--json"))
+        counter.environ[BELL] = counter.bell.path
+        server = processes.enter_context(counter.started("serve", *AGENTS, "--port", "0", "--json"))
         assert server.stdout is not None
         said = json.loads(server.stdout.readline())
         api = processes.enter_context(
@@ -85,8 +91,7 @@ def opened_stand(*, workers: Sequence[str] = (SHOP,)) -> Generator[Stand]:
             )
         )
         stand = Stand(counter, said["url"], said["link"], said["token"], api, processes)
-        for agent in workers:
-            stand.work(agent)
+        stand.work()
         yield stand
 
 
@@ -106,7 +111,7 @@ def visited(
     page.set_default_timeout(LIMIT_MS)
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("console", lambda said: wrong.append(said.text) if _is_wrong(said) else None)
     page.goto(stand.link)
     page.get_by_role("heading", name="Sessions").wait_for()
     if path:
@@ -114,6 +119,11 @@ def visited(
     yield page
     context.close()
     assert not wrong, wrong
+
+
+def _is_wrong(said: ConsoleMessage) -> bool:
+    """Also what the policy refused; not that the server refused something, which the page itself tells."""
+    return said.type == "error" and not said.text.startswith("Failed to load resource")
 
 
 def _context(browser: Browser, scheme: str, width: int, height: int) -> BrowserContext:

@@ -50,11 +50,10 @@ export class LongList {
     const index = this.at.get(key);
     if (index === undefined) return false;
     this.follows = false;
-    this.node.scrollTop = Math.max(0, this.tops[index] - 24);
-    this.before = this.node.scrollTop;
+    this.#to(this.tops[index] - 24);
     this.#paint();
     // Measured now, for the first time maybe: once more, with the true heights.
-    this.node.scrollTop = Math.max(0, this.tops[index] - 24);
+    this.#to(this.tops[index] - 24);
     this.#paint();
     return true;
   }
@@ -98,7 +97,16 @@ export class LongList {
     const index = held && this.at.get(held.key);
     if (index === undefined || index === null) return;
     const wanted = this.tops[index] + held.from;
-    if (Math.abs(wanted - this.node.scrollTop) > 0.5) this.node.scrollTop = wanted;
+    if (Math.abs(wanted - this.node.scrollTop) > 0.5) this.#to(wanted);
+  }
+
+  #to(top) {
+    this.node.scrollTop = Math.max(0, top);
+    this.before = this.node.scrollTop;
+  }
+
+  #toEnd() {
+    this.#to(this.tops[this.rows.length] - this.node.clientHeight);
   }
 
   #indexAt(y) {
@@ -124,7 +132,7 @@ export class LongList {
   #paint() {
     if (!this.node.isConnected) return;
     const height = this.node.clientHeight;
-    if (this.follows) this.node.scrollTop = this.tops[this.rows.length];
+    if (this.follows) this.#toEnd();
     const top = this.node.scrollTop;
     const first = this.#indexAt(top - BEYOND_PX);
     const last = this.#indexAt(top + height + BEYOND_PX);
@@ -185,16 +193,15 @@ export class LongList {
         changed = true;
       }
     }
-    if (changed) {
-      this.#layout();
-      this.#hold(held);
-      if (this.follows) this.node.scrollTop = this.tops[this.rows.length];
-      this.frame.ask();
-    }
+    if (changed) this.#layout();
     for (const [key, { node }] of this.drawn) {
       const index = this.at.get(key);
       if (index !== undefined) node.style.transform = `translateY(${this.tops[index]}px)`;
     }
+    if (!changed) return;
+    this.#hold(held);
+    if (this.follows) this.#toEnd();
+    this.frame.ask();
   }
 
   #sized(entries) {
