@@ -12,7 +12,6 @@ from outlast.tool import ToolIO, tool
 from outlast.workspace_tools import workspace_tools
 from outlast.workspaces.virtual import virtual
 
-
 BELL: Final = "STALL_BELL"
 """Of the worker's environment: the bell that `here` means."""
 ROUTES: Final = 'from shop import app\n\nPLANS = ["free", "team"]\n\n\n@app.get("/pricing")\ndef pricing():\n'
@@ -70,7 +69,7 @@ def uses(name: str, **arguments: Any) -> dict[str, Any]:
     return {"do": "tool", "name": name, "arguments": arguments}
 
 
-PLAN: Final = "I'll write the routes first, then **set the prices** and run the test:\n\n1. `app/routes.py`\n2. the prices"
+PLAN: Final = "I'll write the routes first, then **set the prices**:\n\n1. `app/routes.py`\n2. the prices"
 PRICING: Final = (
     says(PLAN, uses("write", path="app/routes.py", content=ROUTES + ROUTES_END)),
     says(

@@ -16,6 +16,8 @@ const TABS = [
   ["", "Conversation"], ["waterfall", "Waterfall"], ["documents", "Documents"], ["files", "Files"], ["schedules", "Schedules"], ["about", "About"],
 ];
 
+const LET_GO_MS = 1500;
+
 /** The view of a session. `show(parts)` changes the tab without leaving the session. */
 export async function sessionView(into, id, rest, link) {
   const api = new SessionApi(id);
@@ -30,7 +32,15 @@ export async function sessionView(into, id, rest, link) {
   over.add(link(talk.state));
   const top = { api, about, talk };
   drawHead(head, top);
-  over.add(talk.events.watch((events) => events?.some(({ kind }) => /^(turn|attempt)\./.test(kind)) && refresh(head, top)));
+  // What a commit changed the World's list says at once; that a worker let go, only a moment later.
+  let later = 0;
+  over.add(talk.events.watch((events) => {
+    if (!events?.some(({ kind }) => /^(turn|attempt)\./.test(kind))) return;
+    refresh(head, top);
+    clearTimeout(later);
+    later = setTimeout(() => refresh(head, top), LET_GO_MS);
+  }));
+  over.add(() => clearTimeout(later));
   let tab = null;
   const show = ([name = "", ...more]) => {
     fill(tabs, TABS.map(([one, label]) => el("a", { href: to("sessions", id, ...(one ? [one] : [])), "aria-current": one === name ? "page" : null }, label)));
