@@ -64,17 +64,34 @@ class Stand:
         assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text}"
         return answer.json()
 
+    def put(self, path: str, body: object) -> None:
+        answer = self.api.put(path, json=body)
+        assert answer.status_code == 200, answer.text
+
+    def link_to(self, session: str) -> str:
+        """A signed link to decide about the call that a session waits for."""
+        [awaited] = self.get(f"/v1/sessions/{session}/awaited")["awaits"]
+        made = self.post(f"/v1/sessions/{session}/approval-links", {"call": awaited["call"]})
+        return str(made["link"])
+
     def until_settled(self, session: str, turn: int = 1) -> str:
         """Wait for the end of a turn, and return how it ended."""
+        return self._until(session, turn, "turn.settled")
+
+    def until_parked(self, session: str, turn: int = 1) -> str:
+        """Wait until a turn waits for a person, and return for what."""
+        return self._until(session, turn, "turn.parked")
+
+    def _until(self, session: str, turn: int, kind: str) -> str:
         path = f"/v1/sessions/{session}/turns/{turn}/events"
-        with self.api.stream("GET", path, headers={"accept": "text/event-stream"}, timeout=LIMIT_S) as stream:
+        with self.api.stream("GET", path, headers={"accept": "text/event-stream"}) as stream:
             assert stream.status_code == 200, stream.read()
             for line in stream.iter_lines():
                 said = line.removeprefix("data:").strip() if line.startswith("data:") else "null"
                 event: dict[str, Any] | None = json.loads(said)
-                if event is not None and event.get("kind") == "turn.settled":
+                if event is not None and event.get("kind") == kind:
                     return str(event["status"])
-        raise AssertionError(f"the stream of turn {turn} of {session} ended before it")
+        raise AssertionError(f"the stream of turn {turn} of {session} ended before {kind}")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ export async function decideView(into, link) {
   try {
     const found = await ask(base);
     const desk = {
+      forTurn: false,
       value: async (payload) => (payload?.ref ? `(${payload.size} bytes: log in to read them)` : payload?.json ?? null),
       decide: (body) => ask(base, { body }),
     };

@@ -12,7 +12,8 @@ export function schedules(into, api, events) {
   async function load() {
     try {
       const { schedules: found } = await api.ask("/schedules");
-      fill(list, found.length ? el("ul", { class: "plain" }, found.map((one) => line(one, api, load))) : el("p", { class: "dim" }, "No prompt comes by itself."));
+      const texts = await Promise.all(found.map(({ prompt }) => api.value(prompt)));
+      fill(list, found.length ? el("ul", { class: "plain" }, found.map((one, at) => line(one, texts[at], api, load))) : el("p", { class: "dim" }, "No prompt comes by itself."));
     } catch (error) {
       fill(list, el("p", { class: "why" }, error.message));
     }
@@ -22,7 +23,7 @@ export function schedules(into, api, events) {
   return () => over.end();
 }
 
-function line(one, api, load) {
+function line(one, text, api, load) {
   const remove = async () => {
     await api.ask(`/schedules/${encodeURIComponent(one.name)}`, { method: "DELETE" });
     load();
@@ -30,7 +31,7 @@ function line(one, api, load) {
   const when = one.cron ? `cron ${one.cron}${one.zone ? ` (${one.zone})` : ""}` : one.every_s ? `every ${age(one.every_s)}` : "once";
   return el("li", {}, el("strong", {}, plain(one.name)), el("span", {}, plain(when)),
     el("span", { class: "dim" }, one.due_s ? `next ${moment(one.due_s)}` : ""),
-    el("span", { class: "about" }, short(asText(one.text ?? one.prompt ?? ""), 200)), button("Remove", remove, { class: "link-like", "aria-label": `Remove the schedule ${one.name}` }));
+    el("span", { class: "about" }, short(asText(text ?? ""), 200)), button("Remove", remove, { class: "link-like", "aria-label": `Remove the schedule ${one.name}` }));
 }
 
 async function make(api, load) {

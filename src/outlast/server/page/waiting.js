@@ -93,7 +93,7 @@ function choices(awaited, desk) {
     }
   };
   fill(all, awaited.rulings.map((ruling, at) => button(RULING[ruling] ?? ruling, () => decide(ruling), { class: at ? null : "main" })),
-    awaited.rulings.includes("allow") && button("Allow for this turn", () => decide("allow", { for_turn: true })));
+    desk.forTurn !== false && awaited.rulings.includes("allow") && button("Allow for this turn", () => decide("allow", { for_turn: true })));
   return [
     takesText && el("div", { class: "field" }, el("label", { for: id }, labelOf(awaited.rulings)), text), wrong, all,
   ];
