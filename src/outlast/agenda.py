@@ -1,6 +1,6 @@
 """Folds what a session has to do by itself: tell somebody outside or another session, queue prompts in their time.
 
-And where a fork begins, which leaves such things to its source.
+And where a fork begins, which leaves such things to its source, and what a model is told beside what its harness says.
 """
 
 from typing import TypeAlias
@@ -15,11 +15,12 @@ from outlast.records import (
     NoticeDue,
     NoticeTried,
     PromptRecalled,
+    ResultTold,
     ScheduleCame,
     Scheduled,
     Unscheduled,
 )
-from outlast.state import NoticeState, ScheduleState, SessionState, TurnState
+from outlast.state import CORRECTED_LIMIT, NoticeState, ScheduleState, SessionState, TurnState, own
 
 ErrandRecord: TypeAlias = ErrandDue | ErrandDone | PromptRecalled
 AgendaRecord: TypeAlias = (
@@ -33,6 +34,7 @@ AgendaRecord: TypeAlias = (
     | PromptRecalled
     | Forked
     | FilesLost
+    | ResultTold
 )
 
 
@@ -49,11 +51,11 @@ def apply_agenda(state: SessionState, record: AgendaRecord) -> str:
         case ScheduleCame():
             return _came(state, record)
         case Unscheduled():
-            if state.schedules.pop(record.name, None) is None:
-                return _unknown(record.name)
-            return ""
-        case Forked() | FilesLost():
-            return _forked(state, record) if isinstance(record, Forked) else _lost(state, record)
+            return _unknown(record.name) if state.schedules.pop(record.name, None) is None else ""
+        case Forked():
+            return _forked(state, record)
+        case FilesLost() | ResultTold():
+            return _lost(state, record) if isinstance(record, FilesLost) else _told(state, record)
         case _:
             return _errand(state, record)
 
@@ -86,6 +88,15 @@ def _lost(state: SessionState, record: FilesLost) -> str:
         return f"call {record.behind} is none of the turn"
     told_by = turn.calls[record.behind].intent.harness_id if record.behind else ""
     state.behind.lost(record, told_by, state.fence)
+    return ""
+
+
+def _told(state: SessionState, record: ResultTold) -> str:
+    if state.turn is None or state.turn.turn != record.turn:
+        return f"turn {record.turn} is not open"
+    state.corrected[record.harness_id] = msgspec.structs.replace(record, result=own(record.result))
+    while len(state.corrected) > CORRECTED_LIMIT:
+        del state.corrected[next(iter(state.corrected))]
     return ""
 
 

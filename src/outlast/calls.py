@@ -378,10 +378,10 @@ class Calls(Protocol):
         """
         ...
 
-    def correct(self, harness_id: str, result: ToolResult) -> None:
-        """From now on the model reads `result` of this settled call.
+    def correct(self, harness_id: str, result: ToolResult, *, told: bool = False) -> None:
+        """From now on the model reads `result` of this settled call, which the harness may tell otherwise.
 
-        For results that the harness may tell otherwise: it was denied a second run, say.
+        It was denied a second run, say. Once `told` in a request it stands in the log, for turns to come.
         """
         ...
 

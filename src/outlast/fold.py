@@ -299,6 +299,7 @@ def _outcome(state: SessionState, record: CallOutcome) -> None:
         state.told[call.intent.harness_id] = own(record.result)
     else:
         state.told.pop(call.intent.harness_id, None)  # the harness gave the id to another call
+    state.corrected.pop(call.intent.harness_id, None)
 
 
 def _retracted(state: SessionState, record: CallRetracted) -> None:

@@ -23,6 +23,7 @@ from outlast.records import (
     NoticeDue,
     Payload,
     PromptQueued,
+    ResultTold,
     Scheduled,
     SessionOpened,
     SignalKept,
@@ -38,6 +39,8 @@ from outlast.records import (
 
 BEGAN_LIMIT: Final = 100
 """Turns of which it is remembered how the files were when they began."""
+CORRECTED_LIMIT: Final = 500
+"""Results that are remembered because a harness tells them otherwise than a request did."""
 TALK_LIMIT: Final = 128
 """Tool calls after the newest answer that are remembered beyond their turn."""
 
@@ -299,6 +302,8 @@ class SessionState(msgspec.Struct):
     files: dict[str, FileState] = {}
     told: dict[str, Payload] = {}
     """By the harness's call id: results that we wrote and the harness's own files may tell otherwise."""
+    corrected: dict[str, ResultTold] = {}
+    """By the same id: results that a request told otherwise than the harness, which knows the call as ended too."""
     talk: TalkState | None = None
     usage: Usage = Usage()
     """Of all settled turns."""

@@ -206,6 +206,7 @@ async def test_the_harness_own_bytes_go_upstream_with_the_result_of_the_log_wher
         for request in told:
             await on.ask(request)
         assert wire.result_in(said.requests[1].json) == "It may have run."
+        assert on.attempt.calls.told == {call: on.attempt.calls.results[call]}, "it is written down"
         assert len({call.ask.match for call in on.attempt.calls.models}) == 2
 
 

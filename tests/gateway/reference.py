@@ -107,6 +107,7 @@ class MemoryCalls:
         self.intents: dict[str, CallIntent] = {}
         self.results: dict[str, ToolResult] = {}
         self.corrected: dict[str, ToolResult] = {}
+        self.told: dict[str, ToolResult] = {}
         self.started: list[str] = []
         self.ran: list[str] = []
         self.lost: BaseException | None = None
@@ -244,8 +245,10 @@ class MemoryCalls:
         doubtful = known if known is not None and known.status not in {"ok", "error"} else None
         return self.corrected.get(harness_id, doubtful)
 
-    def correct(self, harness_id: str, result: ToolResult) -> None:
+    def correct(self, harness_id: str, result: ToolResult, *, told: bool = False) -> None:
         self.corrected[harness_id] = result
+        if told:
+            self.told[harness_id] = result
 
     def intent_of(self, harness_id: str) -> CallIntent | None:
         return self.intents.get(harness_id)

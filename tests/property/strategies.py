@@ -32,6 +32,7 @@ from outlast.records import (
     NoticeTried,
     Payload,
     PromptQueued,
+    ResultTold,
     ScheduleCame,
     Scheduled,
     SessionOpened,
@@ -197,6 +198,7 @@ class LogMaker:
         in_turn = [
             self.keep_files,
             self.lose_files,
+            self.tell,
             self.intent,
             self.intent,
             self.steer,
@@ -239,6 +241,10 @@ class LogMaker:
             LostCall(call, self.turn, "bash") for call in range(self.draw(st.integers(0, self.call)))
         )
         self.put(FilesLost(self.turn, gone, text="gone", behind=behind))
+
+    def tell(self) -> None:
+        call = f"toolu_{self.draw(st.integers(0, self.call))}"
+        self.put(ResultTold(self.turn, call, self.draw(_statuses), self.draw(some_payloads)))
 
     def begin_turn(self) -> None:
         if not self.queue:

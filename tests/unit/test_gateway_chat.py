@@ -309,9 +309,9 @@ def test_results_and_words_since_the_last_answer_are_told_from_those_before() ->
 
 def test_the_log_puts_its_result_where_the_harness_says_otherwise_and_touches_nothing_else() -> None:
     request = asked(USER, CALLS, result("c1", "aborted"))
-    assert DIALECT.mend(request, lambda _: None) is request
-    assert DIALECT.mend(request, lambda _: ToolResult("ok", "aborted")) is request
-    mended = DIALECT.mend(request, lambda _: ToolResult("in_doubt", "may have run"))
+    assert DIALECT.mend(request, lambda _: None).request is request
+    assert DIALECT.mend(request, lambda _: ToolResult("ok", "aborted")).request is request
+    mended = DIALECT.mend(request, lambda _: ToolResult("in_doubt", "may have run")).request
     assert mended["messages"] == [USER, CALLS, result("c1", "may have run")]
 
 

@@ -124,27 +124,30 @@ def test_results_and_words_since_the_last_answer_are_told_from_earlier_ones() ->
 
 def test_a_request_whose_results_the_log_does_not_know_otherwise_is_not_touched() -> None:
     known = {"t1": ToolResult("ok", "a.txt"), "t2": ToolResult("ok", [text("/tmp")])}
-    assert ANTHROPIC.mend(PLAIN, known.get) is PLAIN
-    assert ANTHROPIC.mend(PLAIN, lambda _: None) is PLAIN
+    assert ANTHROPIC.mend(PLAIN, known.get).request is PLAIN
+    assert ANTHROPIC.mend(PLAIN, lambda _: None).request is PLAIN
 
 
 def test_the_logs_content_takes_the_place_of_a_result() -> None:
     gone = tool_result("t1", "gone", cache_control=MARK, is_error=True)
     marked = {**PLAIN, "messages": [*PLAIN["messages"][:2], user(gone, RESULTS[1])]}
-    mended = ANTHROPIC.mend(marked, {"t1": ToolResult("ok", "a.txt")}.get)
+    known = {"t1": ToolResult("ok", "a.txt"), "t2": ToolResult("ok", [text("/tmp")])}
+    by_log = ANTHROPIC.mend(marked, known.get)
+    mended = by_log.request
     assert mended["messages"][2]["content"] == [tool_result("t1", "a.txt", cache_control=MARK), RESULTS[1]]
+    assert by_log.told == {"t1": known["t1"]}, "of the other the harness says the same"
     assert match(dict(mended)) == match(PLAIN)
 
 
 @pytest.mark.parametrize("status", ["error", "in_doubt", "interrupted", "cancelled"])
 def test_a_result_that_is_not_ok_is_an_error_to_the_model(status: Any) -> None:
-    mended = ANTHROPIC.mend(PLAIN, {"t2": ToolResult(status, "perhaps")}.get)
+    mended = ANTHROPIC.mend(PLAIN, {"t2": ToolResult(status, "perhaps")}.get).request
     assert mended["messages"][2]["content"][1] == tool_result("t2", "perhaps", is_error=True)
 
 
 def test_a_result_that_is_no_text_is_told_as_json_and_blocks_as_blocks() -> None:
     known = {"t1": ToolResult("ok", {"rows": 3}), "t2": ToolResult("ok", [text("/tmp"), text("more")])}
-    first, second = ANTHROPIC.mend(PLAIN, known.get)["messages"][2]["content"]
+    first, second = ANTHROPIC.mend(PLAIN, known.get).request["messages"][2]["content"]
     assert first["content"] == '{"rows":3}'
     assert second["content"] == [text("/tmp"), text("more")]
 
@@ -153,7 +156,7 @@ def test_a_cache_mark_inside_a_result_stays_inside_it() -> None:
     marked = request(
         *PLAIN["messages"][:2], user(tool_result("t1", [text("gone", cache_control=MARK)]), RESULTS[1])
     )
-    mended = ANTHROPIC.mend(marked, {"t1": ToolResult("ok", "a.txt")}.get)
+    mended = ANTHROPIC.mend(marked, {"t1": ToolResult("ok", "a.txt")}.get).request
     assert mended["messages"][2]["content"][0]["content"] == [text("a.txt", cache_control=MARK)]
 
 
@@ -229,12 +232,14 @@ def test_a_steer_is_the_same_wherever_the_harness_folds_it_in(steered: dict[str,
 
 @pytest.mark.parametrize("content", [f"lost\n\n{ASIDE}", [text("lost"), text(ASIDE)]])
 def test_a_result_that_the_log_knows_better_keeps_the_steer_that_was_folded_into_it(content: object) -> None:
-    mended = ANTHROPIC.mend(steered(tool_result("t1", content)), {"t1": ToolResult("ok", "found")}.get)
+    mended = ANTHROPIC.mend(
+        steered(tool_result("t1", content)), {"t1": ToolResult("ok", "found")}.get
+    ).request
     understood = ANTHROPIC.understand(mended)
     assert understood.results["t1"].value == [text("found")]
     assert understood.newest == [ASIDE]
     same = steered(tool_result("t1", f"found\n\n{ASIDE}"))
-    assert ANTHROPIC.mend(same, {"t1": ToolResult("ok", "found")}.get) is same
+    assert ANTHROPIC.mend(same, {"t1": ToolResult("ok", "found")}.get).request is same
 
 
 @pytest.mark.parametrize(

@@ -282,12 +282,12 @@ def test_results_and_words_since_the_last_answer_are_told_from_those_before() ->
 
 def test_the_log_puts_its_result_where_the_harness_says_otherwise_and_touches_nothing_else() -> None:
     request = asked(said("hi"), FC, output("call_1", "aborted"))
-    assert DIALECT.mend(request, lambda _: None) is request
-    same = DIALECT.mend(request, lambda _: ToolResult("ok", "aborted"))
+    assert DIALECT.mend(request, lambda _: None).request is request
+    same = DIALECT.mend(request, lambda _: ToolResult("ok", "aborted")).request
     assert same is request
     mended = DIALECT.mend(
         request, lambda _: ToolResult("in_doubt", [{"type": "text", "text": "may have run"}])
-    )
+    ).request
     assert mended["input"][-1]["output"] == "may have run"
     assert mended["input"][:2] == request["input"][:2]
 
@@ -302,7 +302,7 @@ def test_what_a_search_for_tools_has_found_stays_as_it_is() -> None:
     request = asked(
         said("hi"), {"type": "tool_search_call", "call_id": "call_1", "execution": "client"}, found
     )
-    assert DIALECT.mend(request, lambda _: ToolResult("ok", None)) is request
+    assert DIALECT.mend(request, lambda _: ToolResult("ok", None)).request is request
 
 
 @pytest.mark.parametrize(

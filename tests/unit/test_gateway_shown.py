@@ -66,14 +66,14 @@ def test_a_result_that_the_log_has_as_the_harness_words_it_leaves_the_request_as
 ) -> None:
     content = [text, image] if several else [text, {**text, "text": "and more"}]
     request = request_of(content)
-    assert dialect.mend(request, lambda _: ToolResult("ok", content)) is request
+    assert dialect.mend(request, lambda _: ToolResult("ok", content)).request is request
 
 
 @DIALECTS
 def test_a_result_in_the_harness_own_blocks_takes_the_place_of_what_it_says_otherwise(
     dialect: Dialect, request_of: Any, text: dict[str, Any], image: dict[str, Any]
 ) -> None:
-    mended = dialect.mend(request_of("aborted"), lambda _: ToolResult("ok", [text, image]))
+    mended = dialect.mend(request_of("aborted"), lambda _: ToolResult("ok", [text, image])).request
     assert content_in(mended) == [text, image]
 
 
@@ -81,7 +81,7 @@ def test_a_result_in_the_harness_own_blocks_takes_the_place_of_what_it_says_othe
 def test_an_image_of_the_applications_tool_is_shown_as_one_where_the_api_has_a_place_for_it(
     dialect: Dialect, request_of: Any, text: dict[str, Any], image: dict[str, Any]
 ) -> None:
-    told = content_in(dialect.mend(request_of("aborted"), lambda _: ToolResult("ok", PARTS)))
+    told = content_in(dialect.mend(request_of("aborted"), lambda _: ToolResult("ok", PARTS)).request)
     if dialect.name == "openai-chat":
         assert told == "a chart\n(an image, which cannot be shown here)"
     else:

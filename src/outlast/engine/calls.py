@@ -381,8 +381,8 @@ class AttemptCalls(LoopCalls):
     def result_of(self, harness_id: str) -> ToolResult | None:
         return self.told.find(harness_id)
 
-    def correct(self, harness_id: str, result: ToolResult) -> None:
-        self.told.correct(harness_id, result)
+    def correct(self, harness_id: str, result: ToolResult, *, told: bool = False) -> None:
+        self.told.correct(harness_id, result, told=told)
 
     def intent_of(self, harness_id: str) -> CallIntent | None:
         state = self.index.of_harness(harness_id)

@@ -12,7 +12,7 @@ from outlast.calls import ToolResult
 from outlast.codec import Packer, to_json
 from outlast.model import ImagePart
 from outlast.parts import find_parts, read_parts
-from outlast.records import CallIntent, CallOutcome, Touched
+from outlast.records import CallIntent, CallOutcome, Payload, ResultTold, Touched
 from outlast.tool import result_text
 
 
@@ -24,13 +24,12 @@ def outcome_of(
     Raises:
         BadPayload: the result is not JSON.
     """
-    text = to_json(result.value, what=f"the result of {intent.name}")
-    shows = find_parts(result.value) is not None
+    payload, shows = _packed(result, packer, f"the result of {intent.name}")
     return CallOutcome(
         call=intent.call,
         turn=intent.turn,
         status=result.status,
-        result=packer.text(text, apart=shows),
+        result=payload,
         lane=intent.lane,
         duration_s=round(max(0.0, now_s - intent.at_s), 4),
         at_s=now_s,
@@ -39,7 +38,22 @@ def outcome_of(
     )
 
 
-def read_result(outcome: CallOutcome, value: Any) -> ToolResult:
+def told_of(turn: int, harness_id: str, result: ToolResult, packer: Packer) -> ResultTold:
+    """The record of what a request told of a call.
+
+    Raises:
+        BadPayload: the result is not JSON.
+    """
+    payload, shows = _packed(result, packer, f"the result of {harness_id}")
+    return ResultTold(turn, harness_id, result.status, payload, shows)
+
+
+def _packed(result: ToolResult, packer: Packer, what: str) -> tuple[Payload, bool]:
+    shows = find_parts(result.value) is not None
+    return packer.text(to_json(result.value, what=what), apart=shows), shows
+
+
+def read_result(outcome: CallOutcome | ResultTold, value: Any) -> ToolResult:
     """How a call ended, from its record and the value behind `outcome.result`."""
     return ToolResult(outcome.status, read_parts(value) if outcome.shows else value)
 

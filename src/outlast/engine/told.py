@@ -5,7 +5,7 @@ from typing import Final
 
 from outlast.calls import ToolResult
 from outlast.engine.context import Context
-from outlast.engine.results import read_result
+from outlast.engine.results import read_result, told_of
 from outlast.fold import CallState
 from outlast.records import CallIntent, CallOutcome
 
@@ -26,6 +26,8 @@ class Told:
         self._behind: list[int] = []
         """The calls of earlier attempts with such results, in order."""
         self._corrections: dict[str, ToolResult] = {}
+        self._lasting: set[str] = set()
+        """Of these, those that the log has for the turns to come."""
 
     def clear(self) -> None:
         """The loop begins again, and asks for none of them any more."""
@@ -36,8 +38,10 @@ class Told:
         """A call has ended."""
         if intent.harness_id and result.status in {"in_doubt", "interrupted", "cancelled"}:
             self._corrections[intent.harness_id] = result
-        else:
-            self._corrections.pop(intent.harness_id, None)  # of an earlier call that had the same id
+            self._lasting.add(intent.harness_id)
+        else:  # of an earlier call that had the same id
+            self._corrections.pop(intent.harness_id, None)
+            self._lasting.discard(intent.harness_id)
 
     async def of(self, state: CallState) -> ToolResult:
         """How a settled call ended."""
@@ -72,13 +76,26 @@ class Told:
             for number, state in self._context.turn.calls.items()
             if state.outcome is not None and state.outcome.result.ref and state.intent.kind != "model"
         ]
-        for harness_id, payload in self._context.writer.state.told.items():
-            self._corrections[harness_id] = ToolResult("in_doubt", await self._context.value(payload))
+        state = self._context.writer.state
+        told, corrected = state.told, state.corrected
+        values = await self._context.values([*told.values(), *(one.result for one in corrected.values())])
+        for harness_id, value in zip(told, values[: len(told)], strict=True):
+            self._corrections[harness_id] = ToolResult("in_doubt", value)
+        for one, value in zip(corrected.values(), values[len(told) :], strict=True):
+            self._corrections[one.harness_id] = read_result(one, value)
+        self._lasting.update(told, corrected)
 
     def find(self, harness_id: str) -> ToolResult | None:
         """What must be read of a call, where the harness may say otherwise."""
         return self._corrections.get(harness_id)
 
-    def correct(self, harness_id: str, result: ToolResult) -> None:
-        """From now on `result` must be read of a call."""
-        self._corrections[harness_id] = result
+    def correct(self, harness_id: str, result: ToolResult, *, told: bool) -> None:
+        """From now on `result` must be read of a call; once a request has `told` it so, by those of later turns too."""
+        if self._corrections.get(harness_id) != result:
+            self._corrections[harness_id] = result
+            self._lasting.discard(harness_id)
+        if told and harness_id not in self._lasting:
+            packer = self._context.writer.packer()
+            record = told_of(self._context.turn.turn, harness_id, result, packer)
+            self._context.append(record, packer=packer, lazy=True)
+            self._lasting.add(harness_id)

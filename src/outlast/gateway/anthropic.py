@@ -8,7 +8,7 @@ import msgspec
 from outlast.adapter import ToolAsk, ToolResult
 from outlast.gateway import anthropic_answers as answers
 from outlast.gateway import anthropic_requests as requests
-from outlast.gateway.dialect import AnswerReader, Understood
+from outlast.gateway.dialect import AnswerReader, Mended, Understood
 from outlast.gateway.readings import is_reading
 from outlast.prices import LIST_PRICES, Price
 from outlast.records import Usage
@@ -49,9 +49,7 @@ class AnthropicMessages:
     def streams(self, request: Mapping[str, Any]) -> bool:
         return request.get("stream") is True
 
-    def mend(
-        self, request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]
-    ) -> Mapping[str, Any]:
+    def mend(self, request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]) -> Mended:
         return requests.mend(request, result_of)
 
     def understand(self, request: Mapping[str, Any], places: Sequence[str] = ()) -> Understood:

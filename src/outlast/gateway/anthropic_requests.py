@@ -11,7 +11,7 @@ import msgspec
 
 from outlast.adapter import ToolResult
 from outlast.codec import canonical
-from outlast.gateway.dialect import NotARequest, Understood, placeless
+from outlast.gateway.dialect import Corrections, Mended, NotARequest, Understood, placeless
 from outlast.ids import digest
 from outlast.model import ImagePart, TextPart
 from outlast.parts import find_parts
@@ -53,30 +53,32 @@ def read_request(body: bytes) -> dict[str, Any]:
     return request
 
 
-def mend(request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]) -> Mapping[str, Any]:
+def mend(request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]) -> Mended:
     """The request with the log's content in every tool result that the log knows; itself if nothing differs."""
     messages = cast("list[dict[str, Any]]", request["messages"])
-    mended = [_mend_message(message, result_of) for message in messages]
+    log = Corrections(result_of)
+    mended = [_mend_message(message, log) for message in messages]
     if all(new is old for new, old in zip(mended, messages, strict=True)):
-        return request
-    return {**request, "messages": mended}
+        return Mended(request)
+    return Mended({**request, "messages": mended}, log.told)
 
 
-def _mend_message(message: dict[str, Any], result_of: Callable[[str], ToolResult | None]) -> dict[str, Any]:
+def _mend_message(message: dict[str, Any], log: Corrections) -> dict[str, Any]:
     content = message["content"]
     if isinstance(content, str) or message["role"] != "user":
         return message
     blocks = cast("list[Block]", content)
-    mended = [_mend_block(block, result_of) for block in blocks]
+    mended = [_mend_block(block, log) for block in blocks]
     if all(new is old for new, old in zip(mended, blocks, strict=True)):
         return message
     return {**message, "content": mended}
 
 
-def _mend_block(block: Block, result_of: Callable[[str], ToolResult | None]) -> Block:
+def _mend_block(block: Block, log: Corrections) -> Block:
     if block.get("type") != "tool_result":
         return block
-    known = result_of(str(block.get("tool_use_id", "")))
+    call = str(block.get("tool_use_id", ""))
+    known = log.of(call)
     if known is None:
         return block
     failed = known.status != "ok"
@@ -84,6 +86,7 @@ def _mend_block(block: Block, result_of: Callable[[str], ToolResult | None]) -> 
     said, asides = _apart(_trimmed(block.get("content")))
     if _trimmed(content) == said and failed == bool(block.get("is_error")):
         return block
+    log.told[call] = known
     mended = {key: value for key, value in block.items() if key != "is_error"}
     mended["content"] = _marked_like(block.get("content"), _with_asides(content, asides))
     return {**mended, "is_error": True} if failed else mended

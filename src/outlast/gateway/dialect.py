@@ -5,7 +5,7 @@ frame on nothing may reach the harness before the answer is in the log.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -49,6 +49,23 @@ class Understood:
     """What the user said since the last answer."""
     earlier: Sequence[str]
     """What the user said before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A request that tells of each tool call what the log does."""
+
+    request: Mapping[str, Any]
+    told: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    """By call id: the results that stand there in place of the harness's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """What must be read of calls by the log, and what of it a request said otherwise."""
+
+    of: Callable[[str], ToolResult | None]
+    told: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
 
 
 def placeless(text: bytes, places: Sequence[str]) -> bytes:
@@ -115,9 +132,7 @@ class Dialect(Protocol):
         """Whether it wants an event stream."""
         ...
 
-    def mend(
-        self, request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]
-    ) -> Mapping[str, Any]:
+    def mend(self, request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]) -> Mended:
         """The request with the log's content in every tool result that the log knows; itself if nothing differs."""
         ...
 

@@ -70,13 +70,16 @@ class Journal:
         except NotARequest as reason:
             raise _Answered(error(door.dialect, 400, f"This is no request: {reason}")) from None
         await door.recorded()
-        plain = door.dialect.mend(door.dialogue.strip(request), door.attempt.calls.result_of)
+        by_log = door.dialect.mend(door.dialogue.strip(request), door.attempt.calls.result_of)
+        plain = by_log.request
         mended = noted(plain, door.attempt.state.behind.notes)
         understood = _understood(door, mended)
         lane = door.dialogue.lane_of(http.headers, mended)
         _check(door, lane, mended, understood)
         # How a call has ended is what the harness says of it, and not what we say behind that.
         await _settle_untold(door, understood if mended is plain else _understood(door, plain))
+        for harness_id, result in by_log.told.items():
+            door.attempt.calls.correct(harness_id, result, told=True)
         if lane == MAIN:
             _carry_steers(door, understood)
         same = mended is request or mended == request

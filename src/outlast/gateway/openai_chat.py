@@ -6,7 +6,7 @@ from typing import Any, Final
 from outlast.adapter import ToolAsk, ToolResult
 from outlast.gateway import openai_chat_answers as answers
 from outlast.gateway import openai_chat_requests as requests
-from outlast.gateway.dialect import AnswerReader, Understood
+from outlast.gateway.dialect import AnswerReader, Mended, Understood
 from outlast.gateway.openai_errors import REFUSED_STATUS, error_body, refusal_body
 from outlast.gateway.readings import is_reading
 from outlast.prices import OPENAI_PRICES, Price
@@ -37,9 +37,7 @@ class OpenAIChat:
     def streams(self, request: Mapping[str, Any]) -> bool:
         return request.get("stream") is True
 
-    def mend(
-        self, request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]
-    ) -> Mapping[str, Any]:
+    def mend(self, request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]) -> Mended:
         return requests.mend(request, result_of)
 
     def understand(self, request: Mapping[str, Any], places: Sequence[str] = ()) -> Understood:

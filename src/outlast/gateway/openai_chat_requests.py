@@ -10,7 +10,7 @@ import msgspec
 
 from outlast.adapter import ToolResult
 from outlast.codec import canonical
-from outlast.gateway.dialect import NotARequest, Understood, placeless
+from outlast.gateway.dialect import Corrections, Mended, NotARequest, Understood, placeless
 from outlast.gateway.openai_tools import is_worded, told
 from outlast.ids import digest
 
@@ -55,19 +55,20 @@ def read_request(body: bytes) -> dict[str, Any]:
     return request
 
 
-def mend(request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]) -> Mapping[str, Any]:
+def mend(request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]) -> Mended:
     """The request with the log's content in every tool result that the log knows; itself if nothing differs."""
     messages = cast("list[Message]", request["messages"])
-    mended = [_mend_message(message, result_of) for message in messages]
+    log = Corrections(result_of)
+    mended = [_mend_message(message, log) for message in messages]
     if all(new is old for new, old in zip(mended, messages, strict=True)):
-        return request
-    return {**request, "messages": mended}
+        return Mended(request)
+    return Mended({**request, "messages": mended}, log.told)
 
 
-def _mend_message(message: Message, result_of: Callable[[str], ToolResult | None]) -> Message:
+def _mend_message(message: Message, log: Corrections) -> Message:
     if message.get("role") != "tool":
         return message
-    known = result_of(_call_id(message))
+    known = log.of(_call_id(message))
     if known is None:
         return message
     said, worded = _trimmed(message.get("content")), is_worded(known.value, _BLOCKS)
@@ -75,7 +76,10 @@ def _mend_message(message: Message, result_of: Callable[[str], ToolResult | None
         return message
     only_texts = is_worded(known.value, _TEXT)
     content = known.value if worded and not only_texts else told(known.value)
-    return message if _trimmed(content) == said else {**message, "content": content}
+    if _trimmed(content) == said:
+        return message
+    log.told[_call_id(message)] = known
+    return {**message, "content": content}
 
 
 def understand(request: Mapping[str, Any], places: Sequence[str] = ()) -> Understood:

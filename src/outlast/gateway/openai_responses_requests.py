@@ -11,7 +11,7 @@ import msgspec
 
 from outlast.adapter import ToolResult
 from outlast.codec import canonical
-from outlast.gateway.dialect import NotARequest, Understood, placeless
+from outlast.gateway.dialect import Corrections, Mended, NotARequest, Understood, placeless
 from outlast.gateway.openai_tools import image_url, is_worded, told
 from outlast.ids import digest
 from outlast.model import ImagePart
@@ -76,29 +76,31 @@ def read_request(body: bytes) -> dict[str, Any]:
     return request
 
 
-def mend(request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]) -> Mapping[str, Any]:
+def mend(request: Mapping[str, Any], result_of: Callable[[str], ToolResult | None]) -> Mended:
     """The request with the log's content in every tool result that the log knows; itself if nothing differs."""
     items = request.get("input")
     if not isinstance(items, list):
-        return request
+        return Mended(request)
     listed = cast("list[Item]", items)
-    mended = [_mend_item(item, result_of) for item in listed]
+    log = Corrections(result_of)
+    mended = [_mend_item(item, log) for item in listed]
     if all(new is old for new, old in zip(mended, listed, strict=True)):
-        return request
-    return {**request, "input": mended}
+        return Mended(request)
+    return Mended({**request, "input": mended}, log.told)
 
 
-def _mend_item(item: Item, result_of: Callable[[str], ToolResult | None]) -> Item:
+def _mend_item(item: Item, log: Corrections) -> Item:
     if (
         not _is_result(item) or "output" not in item
     ):  # a search for tools ends with tools, which stay as they are
         return item
-    known = result_of(_call_id(item))
+    known = log.of(_call_id(item))
     if known is None:
         return item
     output = _worded(known.value)
     if _plain_output(item.get("output")) == _plain_output(output):
         return item
+    log.told[_call_id(item)] = known
     return {**item, "output": output}
 
 

@@ -4,7 +4,7 @@ Event `i` of a commit is the face of its record `i`, so nothing is stored twice 
 that are no business of a watcher have a face too (`hidden`), which clients leave out and cursors still count.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -25,6 +25,7 @@ from outlast.records.kinds import (
     InputRefused,
     Mirrored,
     PromptQueued,
+    ResultTold,
     SessionOpened,
     SignalKept,
     Snapshot,
@@ -266,7 +267,7 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
             )
         case Mirrored() | Snapshot() | InputDropped() | NoticeDue() | NoticeTried():
             return Event(cursor, "hidden", attempt=fence)
-        case ErrandDue() | ErrandDone() | PromptRecalled():
+        case ErrandDue() | ErrandDone() | PromptRecalled() | ResultTold():
             return Event(cursor, "hidden", attempt=fence)
 
 
@@ -385,15 +386,14 @@ def _asked(record: NetworkAsked, cursor: str, fence: int) -> Event:
     )
 
 
+_SHOWN: Final[dict[str, EventKind]] = {
+    "text": "call.text", "thinking": "call.thinking", "output": "call.output",
+}  # fmt: skip
+
+
 def delta_event(delta: LiveDelta, cursor: str) -> Event:
     """The event that shows a delta."""
-    kind: EventKind = (
-        "call.text"
-        if delta.kind == "text"
-        else "call.thinking"
-        if delta.kind == "thinking"
-        else "call.output"
-    )
+    kind = _SHOWN[delta.kind]
     return Event(
         cursor, kind, delta.turn, delta.fence, delta.lane, delta.call, text=delta.text, offset=delta.offset
     )

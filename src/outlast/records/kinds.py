@@ -12,6 +12,7 @@ Order in a log, each an invariant that `outlast.fold` checks:
 * `prompt_queued` comes once for each input, and before the turn that it becomes;
 * `signal_kept` comes once for each input, and before the one outcome that takes it;
 * versions of a document are numbered 1, 2, 3 …; what a call edited comes before its outcome, in the same commit;
+* `result_told` comes before the model call whose request was the first to tell it so;
 * `mirrored` leaves no hole in its file;
 * `files_kept` of a call comes before its outcome, in the same commit; any but that of an `undo` names the open turn;
 * notices are numbered 1, 2, 3 …, and nothing of one comes after it was told or given up; errands likewise;
@@ -174,6 +175,17 @@ class CallOutcome(Record, frozen=True, tag="call_outcome"):
     """`result` is a list of texts and images for a model (`outlast.model.Parts`), behind a blob."""
     touched: Touched | None = None
     """Of a call that may have changed files which are written down with no outcome; None: it has not, or they are."""
+
+
+class ResultTold(Record, frozen=True, tag="result_told"):
+    """A request tells this result in place of what the harness makes of it. From here on every request does."""
+
+    turn: int
+    harness_id: str
+    status: OutcomeStatus
+    result: Payload
+    shows: bool = False
+    """As of an outcome."""
 
 
 class CallRetracted(Record, frozen=True, tag="call_retracted"):

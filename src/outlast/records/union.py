@@ -19,6 +19,7 @@ from outlast.records.kinds import (
     InputRefused,
     Mirrored,
     PromptQueued,
+    ResultTold,
     SessionOpened,
     SignalKept,
     Snapshot,
@@ -39,6 +40,7 @@ AnyRecord: TypeAlias = (
     | CallStarted
     | CallOutcome
     | CallRetracted
+    | ResultTold
     | Verdict
     | SteerTaken
     | PromptQueued

@@ -1,15 +1,18 @@
 """A worker killed by SIGKILL; another one goes on in a fresh home."""
 
+import errno
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Final
 
 from outlast.gate import Point
 from outlast.records import AttemptEnded, AttemptOpened, CallOutcome
 from outlast.testing.adapter_contract.case import Case, Ground, Lacking, Run, promise
 from outlast.testing.adapter_contract.promises import moved_prefixes
-from outlast.testing.adapter_contract.shop import effect_command
+from outlast.testing.adapter_contract.shop import effect_command, release
 from outlast.testing.adapter_contract.stage import Stage, ended, prompt, says, until
 from outlast.testing.adapter_contract.subject import Subject
 from outlast.testing.faults import Spot
@@ -21,6 +24,8 @@ STREAMS: Final = Spot(Point.IN_EFFECT, "model", 2)
 LATER: Final = Spot(Point.IN_EFFECT, "model", 4)
 """The second answer streams."""
 OVER: Final = Spot(Point.BEFORE_SETTLE)
+SLOW: Final = "slow.txt"
+"""What is waited for until the kill."""
 SILENCE_S: Final = 4.0
 """Longer than a program needs between one call and the next, also on a loaded machine."""
 
@@ -169,6 +174,48 @@ async def the_next_turn_remembers_an_answer_that_never_reached_the_harness(groun
         await stage.kept()
 
 
+@promise(turns=3)
+async def the_next_turn_goes_on_from_what_was_read_of_a_batch_that_was_cut_off(ground: Ground) -> None:
+    ended = ground.subject.write("ended.txt", "some notes\n") or ground.use("book", mark="ended")
+    slow = ground.subject.shell(f"cat {SLOW}") or ground.use("look", mark=SLOW, until=SLOW)
+    script = {"go": [Step(text="All at once.", tools=(ended, slow)), *says(LAST)], "next": says("And on.")}
+    async with ground.staged({**script, "last": says("And so on.")}) as stage:
+        os.mkfifo(file := stage.shop / SLOW)  # whoever reads it waits
+        await stage.send(prompt("go"), id="go")
+        victim = await stage.victim(session="s")
+        await until(lambda: (stage.shop / "ended.txt").exists() or stage.effects().count("ended") == 1)
+        with _open_where_read(file) as is_read:
+            await until(lambda: is_read() or stage.effects().count(SLOW) == 1)
+            victim.kill()
+            await victim.death()
+        stage.forget_home()
+        file.unlink()
+        file.write_text("what was waited for\n")
+        release(SLOW)
+        await carried_on(stage, lost_answers=0)
+        assert str(await stage.finish(await stage.send(prompt("next")))) == "And on."
+        stage.move()
+        assert str(await stage.finish(await stage.send(prompt("last")))) == "And so on."
+        await stage.kept()
+
+
+@contextmanager
+def _open_where_read(pipe: Path) -> Generator[Callable[[], bool]]:
+    """Asks whether anybody reads a named pipe, who then reads on and meets no end."""
+    with ExitStack() as held:
+
+        def is_read() -> bool:
+            try:
+                held.callback(os.close, os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # nobody does
+                    return False
+                raise
+            return True
+
+        yield is_read
+
+
 @promise(turns=2)
 async def a_turn_cancelled_while_no_worker_lives_ends_as_cancelled(ground: Ground) -> None:
     async with ground.staged(batch(ground.subject)) as stage:
@@ -243,6 +290,7 @@ CASES: Final[tuple[Case, ...]] = (
     a_harness_that_falls_silent_is_started_again_and_repeats_nothing,
     a_turn_killed_between_calls_goes_on_on_a_machine_that_has_only_the_world,
     the_next_turn_remembers_an_answer_that_never_reached_the_harness,
+    the_next_turn_goes_on_from_what_was_read_of_a_batch_that_was_cut_off,
     a_turn_cancelled_while_no_worker_lives_ends_as_cancelled,
     a_prompt_begins_byte_for_byte_with_the_one_before_across_a_take_over,
     a_harness_upgraded_in_between_is_warned_about_and_repeats_nothing,

@@ -12,7 +12,7 @@ RERUNS: Final = {"none": "none of them", "one": "one of them", "all": "all of th
 PROMISES: Final[Mapping[str, tuple[str, ...]]] = {
     "Turns, on any machine that has the World": (
         "a_plain_turn",
-        "the_next_turn_remembers",
+        "the_next_turn_",
         "a_turn_killed_between_calls_goes_on_on_a_machine",
     ),
     "The application's tools, and its own": (
