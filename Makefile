@@ -64,7 +64,7 @@ lock: $(filter $(OWN_UV),$(UV))  ## resolve the dependencies anew into requireme
 programs: setup  ## install the harnesses that tests, demo and soak start, into .cache; does nothing when they are there
 	@$(BIN)/outlast install $(or $(filter $(INSTALLABLE),$(HARNESS)),$(if $(filter-out all,$(HARNESS)),,$(HARNESSES))) >/dev/null
 
-demo: programs  ## a real turn, killed three times and carried on, with its receipt (HARNESS=codex, opencode, pi, python; WORLD=postgres or a URL)
+demo: programs  ## a real turn, killed three times and carried on, with its receipt (HARNESS=codex, opencode, pi, python; WORLD=postgres or a URL), or a pull request in three ways (STORY=pricing)
 	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
 
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s

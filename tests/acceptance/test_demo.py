@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Generator
 from typing import Any
 
@@ -63,6 +64,53 @@ def test_a_program_outlives_three_kills(counter: Counter, harness: str) -> None:
     assert (len(receipt["model_calls"]), len(receipt["tools"]), receipt["waits"]) == (5, 4, [])
 
 
+@pytest.mark.full
+@pytest.mark.harness(harness="claude-code", turns=3)
+def test_a_pull_request_is_opened_once_though_the_function_is_killed_when_it_is_open(
+    counter: Counter,
+) -> None:
+    counter.environ["OUTLAST_HARNESS_DIR"] = os.environ["OUTLAST_HARNESS_DIR"]
+    done = counter.outlast(
+        "demo", "--story", "pricing", "--json", "--keep", str(counter.directory / "kept"), limit_s=220.0
+    )
+    bill = json.loads(done.stdout)
+    assert bill["ok"], bill["broken"]
+    runs = {run["name"]: run for run in bill["runs"]}
+    ours = runs["outlast"]
+    assert (ours["pull_requests"], ours["human_actions"], ours["model_calls"], ours["checks"]) == (
+        1,
+        0,
+        8,
+        "pass",
+    )
+    assert bill["watched"]["cuts"] >= 1
+    assert (bill["watched"]["twice"], bill["watched"]["same"]) == (0, True)
+    assert bill["functions"] >= 2
+    # What is measured of the others follows from what they did, not from what is said of them.
+    asked = [json.loads(line) for line in (counter.directory / "kept/model.jsonl").read_text().splitlines()]
+    names = {name: (name,) for name in ("restart", "outlast")} | {"continue": ("continue", "continued")}
+    for name, run in runs.items():
+        numbers = {one["n"] for one in asked if one.get("conversation") in names[name]}
+        assert run["model_calls"] == len(numbers)
+        branches = _branches(counter, name)
+        assert run["pull_requests"] == len([one for one in branches if one.startswith("pricing-")])
+        assert run["done"], run
+    assert runs["restart"]["pull_requests"] > 1
+    assert runs["restart"]["cost_usd"] > runs["continue"]["cost_usd"] > ours["cost_usd"]
+
+
+def _branches(counter: Counter, run: str) -> list[str]:
+    """Of the bare repository of a run."""
+    asked = [
+        "git",
+        "-C",
+        str(counter.directory / "kept" / run / "origin.git"),
+        "branch",
+        "--format=%(refname:short)",
+    ]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+
+
 @pytest.mark.crash
 @pytest.mark.full
 def test_the_demo_plays_in_a_world_that_is_there_and_leaves_its_sessions_alone(counter: Counter) -> None:
@@ -77,6 +125,7 @@ def test_the_demo_plays_in_a_world_that_is_there_and_leaves_its_sessions_alone(c
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--story", "pricing"), "is played by Claude Code"),
         (("--world", "postgres"), "brings no World 'postgres' along"),
         (("--world", "nowhere:x"), "The scheme 'nowhere' is not known"),
         (("--world", "memory:"), "one process only"),

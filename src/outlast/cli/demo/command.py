@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 import msgspec
+from rich.console import Console
 
 from outlast.cli.demo.play import OWN_WORLD, Scene, play
 from outlast.cli.demo.plot import Plot
@@ -16,7 +17,9 @@ from outlast.cli.exits import Exit
 from outlast.cli.extras import fetch
 from outlast.cli.install import show_progress
 from outlast.cli.installing import install
+from outlast.cli.lazy import loaded
 from outlast.cli.options import Setup, examples, perform
+from outlast.errors import BadInput
 
 PLOTS: Final[Mapping[str, str]] = {
     "claude-code": "cast_claude_code",
@@ -41,13 +44,22 @@ def _fetch(plot: Plot) -> None:
         install(plot.program, show_progress)
 
 
-@click.command(epilog=examples("outlast demo", "outlast demo --harness python --json"))
+@click.command(
+    epilog=examples("outlast demo", "outlast demo --harness python --json", "outlast demo --story pricing")
+)
 @click.option(
     "--harness",
     type=click.Choice(list(PLOTS)),
     default="claude-code",
     show_default=True,
     help="Who is killed: a real program, or a loop of one's own.",
+)
+@click.option(
+    "--story",
+    type=click.Choice(["kills", "pricing"]),
+    default="kills",
+    show_default=True,
+    help="`pricing`: a pull request by Claude Code, whose function's time is over, in three ways side by side.",
 )
 @click.option(
     "--real", is_flag=True, help="Use the real provider of your environment instead of the scripted model."
@@ -64,15 +76,21 @@ def _fetch(plot: Plot) -> None:
     help="The World to play in; by default a file of its own. Its session is erased at the end.",
 )
 @click.option("--json", is_flag=True, help="End with one JSON object; the story goes to standard error.")
-def demo(harness: str, real: bool, keep: Path | None, world: str, json: bool) -> None:
+def demo(harness: str, story: str, real: bool, keep: Path | None, world: str, json: bool) -> None:
     """Watch a turn outlive three kill -9: of a real harness, or of a loop of one's own.
 
     Two workers, one turn, and SIGKILL for whoever advances it: while the model streams, while a tool runs that must
     not run twice, and between two calls. A loop also waits for a signal, and no worker holds its session meanwhile.
     Needs no key: the model is scripted. The exit status is 1 if a promise broke.
+
+    `--story pricing` shows a larger piece of work, in three panes: Claude Code adds a page to a small web application,
+    pushes it, opens a pull request and waits for CI, and just then the time of its function is over. It is started
+    over, or continued by its own means, or outlives that with outlast; what each has cost is told at the end.
     """
 
     async def body(setup: Setup) -> int:
+        if story == "pricing":
+            return await _pricing(setup, harness, keep, real=real, world=world)
         plot = plot_of(harness)
         with tempfile.TemporaryDirectory(prefix="outlast-demo-") as temporary:
             directory = (keep or Path(temporary)).absolute()
@@ -85,3 +103,26 @@ def demo(harness: str, real: bool, keep: Path | None, world: str, json: bool) ->
         return Exit.OK if receipt.ok else Exit.FAILED
 
     perform(body, world=None, json=json)
+
+
+async def _pricing(setup: Setup, harness: str, keep: Path | None, *, real: bool, world: str) -> int:
+    """The story of a pull request.
+
+    Raises:
+        BadInput: it is played by Claude Code alone, with a scripted model and a World of its own.
+    """
+    if harness != "claude-code" or real or world != OWN_WORLD:
+        raise BadInput(
+            detail="The story `pricing` is played by Claude Code, a scripted model, and Worlds of its own: leave out "
+            "--harness, --real and --world."
+        )
+    _fetch(plot_of(harness))
+    with tempfile.TemporaryDirectory(prefix="outlast-demo-") as temporary:
+        directory = (keep or Path(temporary)).absolute()
+        directory.mkdir(parents=True, exist_ok=True)
+        bill = await loaded("outlast.cli.demo.pricing.performance:perform_pricing")(setup, directory)
+    if setup.json:
+        click.echo(msgspec.json.encode(bill).decode())
+    else:
+        loaded("outlast.cli.demo.pricing.bill:print_bill")(bill, Console())
+    return Exit.OK if bill.ok else Exit.FAILED

@@ -1,0 +1,12 @@
+"""`outlast demo --story pricing`: the same work three times, each time with a function whose time is over in between.
+
+* `shop` — the small application that is worked on, what the model says, and what it is asked
+* `forge`, `gh` — the stand-in forge, with its CI, and its command
+* `bench` — the directories, repositories and programs of one run
+* `bare` — Claude Code by itself: started over, or continued by its own means
+* `durable` — the same with outlast: functions, a server, and a browser whose cable is pulled
+* `watcher` — that browser
+* `columns` — the three beside each other in the terminal
+* `bill` — what each has cost, and whether outlast kept its promises
+* `performance` — all of it
+"""
