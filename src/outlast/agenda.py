@@ -3,7 +3,7 @@
 And where a fork begins, which leaves such things to its source, and what a model is told beside what its harness says.
 """
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -20,7 +20,10 @@ from outlast.records import (
     Scheduled,
     Unscheduled,
 )
-from outlast.state import CORRECTED_LIMIT, NoticeState, ScheduleState, SessionState, TurnState, own
+from outlast.state import NoticeState, ScheduleState, SessionState, TurnState, own
+
+CORRECTED_LIMIT: Final = 500
+"""Results that are remembered because a harness tells them otherwise than a request did."""
 
 ErrandRecord: TypeAlias = ErrandDue | ErrandDone | PromptRecalled
 AgendaRecord: TypeAlias = (

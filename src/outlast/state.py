@@ -39,8 +39,6 @@ from outlast.records import (
 
 BEGAN_LIMIT: Final = 100
 """Turns of which it is remembered how the files were when they began."""
-CORRECTED_LIMIT: Final = 500
-"""Results that are remembered because a harness tells them otherwise than a request did."""
 TALK_LIMIT: Final = 128
 """Tool calls after the newest answer that are remembered beyond their turn."""
 
@@ -314,7 +312,6 @@ class SessionState(msgspec.Struct):
     errands: list[ErrandDue] = []
     """What other sessions are still to be told, oldest first."""
     schedules: dict[str, ScheduleState] = {}
-    """By name."""
     tree: TreeState = TreeState()
     behind: Behind = msgspec.field(default_factory=Behind)
     """What of the calls stands in no tree."""

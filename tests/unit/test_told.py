@@ -6,10 +6,10 @@ import pytest
 
 from outlast.adapter import Attempt, ToolResult, TurnResult
 from outlast.adapters.scripted import Scripted
+from outlast.agenda import CORRECTED_LIMIT
 from outlast.engine.load import load_state
 from outlast.model import TextPart, image
 from outlast.records import ResultTold
-from outlast.state import CORRECTED_LIMIT
 from outlast.testing.adapter_contract.shop import picture
 from outlast.world import World
 from tests.unit.engine_desk import Desk, agent_of, opened, records
