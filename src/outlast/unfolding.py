@@ -103,6 +103,16 @@ class Unfolding:
         turn = self._turn
         return turn.bar.turn if turn is not None and turn.bar.status == "open" else 0
 
+    @property
+    def newest(self) -> TurnBar | None:
+        """The newest turn, with its calls; None before the first."""
+        return None if self._turn is None else self._turn.shown(whole=True)
+
+    @property
+    def at_s(self) -> float:
+        """The newest moment that was told."""
+        return self._at_s
+
     def timeline(self) -> Timeline:
         """The picture of what was taken in."""
         turns = self._over

@@ -1,7 +1,10 @@
 """Commands that only look, and come back: ls, show, usage, log."""
 
+import shutil
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 import msgspec
@@ -10,10 +13,14 @@ from outlast.cli.awaited import awaited_by
 from outlast.cli.listing import columns, rows_of, what_waits
 from outlast.cli.options import SESSION, Setup, examples, perform, shared
 from outlast.cli.report import Report, record_line, report_json, report_text, turns_of
-from outlast.cli.text import dollars
+from outlast.cli.text import coloured, dollars
+from outlast.cli.waterfall import waterfall
+from outlast.errors import TurnUnknown
 from outlast.fold import records_of
+from outlast.picturing import picture_of
 from outlast.session import Session
 from outlast.tally import day_of
+from outlast.timeline import LogCost
 from outlast.world import SessionHead, World
 from outlast.world.commit import DAY_S, SPENT_DAYS
 
@@ -64,12 +71,16 @@ async def _pages(world: World, limit: int, *, only_open: bool) -> AsyncGenerator
 
 @click.command()
 @click.argument("session", type=SESSION)
+@click.option("--turn", type=click.IntRange(1), help="Draw this turn, in place of the newest.")
 @shared
-def show(session: str, world: str | None, json: bool) -> None:
+def show(session: str, turn: int | None, world: str | None, json: bool) -> None:
     """Show how SESSION stands: its turns, and of the open one every attempt and call.
 
     Of a turn that waits it shows for what, and the command that brings it about: a signal, an answer, a decision about
     what is in doubt. Of one that is stuck or diverged it shows the evidence, and how to let it go on or end it.
+
+    Below stands the waterfall of the newest turn: where it stopped, where another worker went on, what came from the
+    log and what that saved.
     """
 
     async def body(setup: Setup) -> None:
@@ -85,9 +96,28 @@ def show(session: str, world: str | None, json: bool) -> None:
                 rows_of([head], await opened.workers(), setup.clock.now(), {})[0],
                 await awaited_by(found, state),
             )
+            report = replace(report, **await _drawn(found, turn, setup.clock.now() if head.worker else 0.0))
             setup.say(report_json(report), report_text(report))
 
     perform(body, world=world, json=json)
+
+
+async def _drawn(session: Session, number: int | None, now_s: float) -> dict[str, Any]:
+    """The waterfall of a turn, or of the newest, for people and for programs.
+
+    Raises:
+        TurnUnknown
+    """
+    picture = await picture_of(session, details=number or 0)
+    timeline = picture.timeline
+    bar = timeline.find(number) if number else next(iter(timeline.turns[-1:]), None)
+    if bar is None and number:
+        raise TurnUnknown(session=session.id, turn=number)
+    taken = LogCost() if bar is None else picture.by_turn.get(bar.turn, LogCost())
+    width = shutil.get_terminal_size().columns
+    lines = [] if bar is None else waterfall(bar, max(now_s, timeline.at_s), width, log=taken)
+    told = {"turn": bar, "turn_log": taken, "saved": timeline.saved, "log": picture.log}
+    return {"drawn": [coloured(line) for line in lines], "timeline": told}
 
 
 @click.command(epilog=examples("outlast log pricing-3f2a | grep call_outcome"))

@@ -5,7 +5,7 @@ anew when a call is retracted or another worker takes over. Without a terminal o
 """
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Self
@@ -17,6 +17,7 @@ from rich.text import Text
 
 from outlast.calls import MAIN
 from outlast.cli.awaited import Awaited, doubts, wait_of
+from outlast.cli.drawing import Drawing
 from outlast.cli.network import event_line
 from outlast.cli.text import (
     COLOUR,
@@ -65,6 +66,7 @@ class Printer:
     Args:
         hint: what the person may do, in the live region.
         session: its id, for the commands that bring about what it waits for.
+        drawing: its waterfall: in the live region, and for good when a turn is settled.
     """
 
     def __init__(
@@ -74,12 +76,14 @@ class Printer:
         clock: Clock | None = None,
         hint: str = "",
         session: str = "SESSION",
+        drawing: Drawing | None = None,
     ) -> None:
         self.console = console or Terminal(highlight=False, soft_wrap=True)
         self.screen = Screen()
         self._clock = clock or SystemClock()
         self._hint = hint
         self._session = session
+        self._drawing = drawing
         self._turn = _Turn()
         self._arguments: dict[int, str] = {}
         self._since: dict[int, float] = {}
@@ -136,6 +140,10 @@ class Printer:
         line = self._line(event)
         if line is not None:
             self._print(line)
+        if self._drawing is not None:
+            self._drawing.apply(event)
+            if event.kind == "turn.settled" or (self._drawing.lines and event.kind == "turn.parked"):
+                self._print_drawing(self._drawing)
         if line is not None or self._clock.elapsed() - self._drawn_s >= _REDRAW_S:
             self._draw()
 
@@ -148,6 +156,11 @@ class Printer:
             self.console.print(line)
         else:
             self._waiting.append(line)
+
+    def _print_drawing(self, drawing: Drawing) -> None:
+        if self.live or drawing.lines:
+            for line in drawing.anew(self.console.width):
+                self._print(line)
 
     def _draw(self) -> None:
         if self.live and self._waiting is None:
@@ -302,18 +315,21 @@ class Printer:
 
     def _open_calls(self) -> Group:
         rows: list[str] = []
+        drawn: Sequence[Text] = ()
         if not self._turn.open:
             rows.append(f"    waiting …   {self._hint}")
         else:
             open_ones = [view for view in self.screen.calls.values() if view.settled is None]
             for view in open_ones[-_LIVE_CALLS:]:
                 rows += self._open_call(view)
+            drawn = () if self._drawing is None else self._drawing.now(self.console.width)
             so_far = age(self._clock.now() - self._turn.at_s)
             rows.append(
                 "   ".join(filter(None, [f"    {so_far}", dollars(self._turn.usage.cost_usd), self._hint]))
             )
         # One row each, cut at the edge: a region whose rows wrapped could not be erased whole.
-        return Group(*(Text(row, "bright_black", no_wrap=True, overflow="ellipsis") for row in rows))
+        lines = [Text(row, "bright_black", no_wrap=True, overflow="ellipsis") for row in rows]
+        return Group(*lines[:-1], *drawn, lines[-1])
 
     def _open_call(self, view: CallView) -> list[str]:
         model = view.kind == "model"

@@ -43,6 +43,10 @@ class Report:
     row: Row
     awaits: Sequence[Awaited] = ()
     """What the open turn waits for."""
+    drawn: Sequence[str] = ()
+    """The waterfall of a turn."""
+    timeline: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The same, for programs."""
 
 
 async def turns_of(session: Session) -> list[TurnRow]:
@@ -91,6 +95,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "open_turn": None if turn is None else _turn_json(turn, report.awaits),
         "queued": [{"input": one.input, "prompt": one.prompt, "steered": one.steered} for one in state.queue],
         "result": report.result,
+        "timeline": report.timeline,
     }
 
 
@@ -124,9 +129,11 @@ def report_text(report: Report) -> str:
     word = "open" if state.turn is None else state.turn.word
     lines += [line for row in report.turns for line in _turn_lines(row, word)]
     if state.turn is not None:
-        lines += _open_turn_lines(state.turn)
+        lines += [*_open_turn_lines(state.turn), *report.drawn]
         lines += lines_of(report.awaits)
-    elif state.last is not None and report.result is not None:
+    else:
+        lines += report.drawn
+    if state.turn is None and state.last is not None and report.result is not None:
         lines.append(f"  {short(result_text(report.result), 2000)}")
     lines += [f"queued  {short(payload_text(one.prompt), 80)}" for one in state.queue]
     return "\n".join(lines)

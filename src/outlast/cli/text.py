@@ -1,7 +1,11 @@
 """Words and short lines for people. What a model or a tool said comes through `plain` before it meets a terminal."""
 
+import os
+import sys
+from collections.abc import Sequence
 from typing import Final
 
+import click
 import msgspec
 
 from outlast.records import Payload, Usage
@@ -16,6 +20,7 @@ __all__ = [
     "age",
     "answer_text",
     "arguments_text",
+    "coloured",
     "dollars",
     "moment",
     "payload_text",
@@ -89,3 +94,14 @@ def answer_text(event: Event) -> str:
 def payload_text(payload: Payload) -> str:
     """A payload as the model reads it, if it stands there."""
     return f"({payload.size:,} bytes)" if payload.ref else result_text(payload.value())
+
+
+def coloured(line: Sequence[tuple[str, str]]) -> str:
+    """Pieces of text, each in its style: a colour by its name, `bold`, or nothing. Plain where no terminal reads it."""
+    whole = "".join(text for text, _ in line).rstrip()
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return whole
+    return "".join(
+        click.style(text, bold=True) if style == "bold" else click.style(text, fg=style or None)
+        for text, style in line
+    )

@@ -8,6 +8,7 @@ import anyio
 import click
 import msgspec
 
+from outlast.cli.drawing import Drawing
 from outlast.cli.options import Setup
 from outlast.cli.printer import Printer
 from outlast.cli.text import plain
@@ -78,9 +79,11 @@ class JsonLines:
         yield
 
 
-def sink_of(setup: Setup, session: str, *, hint: str = "") -> Sink:
+def sink_of(setup: Setup, session: str, *, hint: str = "", drawing: Drawing | None = None) -> Sink:
     """Where a command's events go: to the terminal, or to a script."""
-    return JsonLines() if setup.json else Printer(clock=setup.clock, hint=hint, session=session)
+    if setup.json:
+        return JsonLines()
+    return Printer(clock=setup.clock, hint=hint, session=session, drawing=drawing)
 
 
 def may_end(event: Event) -> bool:

@@ -4,14 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from textwrap import wrap
-from typing import Final
-
-from rich.text import Text
+from typing import Final, TypeAlias
 
 from outlast.cli.axis import Axis, Span, axis_of
 from outlast.cli.saved import log_text, sentence, span
 from outlast.cli.text import short
 from outlast.timeline import AttemptBar, CallBar, Lane, LogCost, TurnBar
+
+Line: TypeAlias = "list[tuple[str, str]]"
+"""Pieces of text, each with its style: a colour by its name, `bold`, or nothing."""
 
 LABEL: Final = 10
 """Columns before the drawing."""
@@ -67,18 +68,18 @@ class _Line:
         for at, sign in enumerate(text[: max(0, room)]):
             self.put(first + at, first + at, 5, sign, style)
 
-    def text(self, label: str) -> Text:
-        line = Text(
-            f"  {short(label, LABEL - 1):{LABEL - 1}} ", "bright_black", no_wrap=True, overflow="crop"
-        )
+    def pieces(self, label: str) -> Line:
+        line: Line = [(f"  {short(label, LABEL - 1):{LABEL - 1}} ", "bright_black")]
         for at in range(max(self.signs, default=-1) + 1):
             _, sign, style = self.signs.get(at, (0, " ", ""))
-            line.append(sign, style or "default")
-        line.rstrip()
+            if line[-1][1] == style:
+                line[-1] = (line[-1][0] + sign, style)
+            else:
+                line.append((sign, style))
         return line
 
 
-def waterfall(turn: TurnBar, now_s: float, width: int, *, log: LogCost | None = None) -> list[Text]:
+def waterfall(turn: TurnBar, now_s: float, width: int, *, log: LogCost | None = None) -> list[Line]:
     """The drawing, no line wider than `width`; of a turn without calls none.
 
     Args:
@@ -97,16 +98,16 @@ def waterfall(turn: TurnBar, now_s: float, width: int, *, log: LogCost | None = 
     lanes = [_lane(lane, axis, columns, ends, until_s, newest) for lane in turn.lanes[:LANES]]
     lines = [_attempts(turn.attempts, axis, columns), *lanes]
     drawn = [
-        line.text(label)
+        line.pieces(label)
         for line, label in zip(lines, ["attempt", *(one.name for one in turn.lanes)], strict=False)
     ]
     if len(turn.lanes) > LANES:
-        drawn.append(Text(f"  … {len(turn.lanes) - LANES} more lanes", "bright_black"))
-    drawn.append(_times(turn, axis, columns).text(""))
+        drawn.append([(f"  … {len(turn.lanes) - LANES} more lanes", "bright_black")])
+    drawn.append(_times(turn, axis, columns).pieces(""))
     return [*drawn, *_words(turn, lines, width, log)]
 
 
-def _words(turn: TurnBar, lines: Sequence[_Line], width: int, log: LogCost | None) -> Iterator[Text]:
+def _words(turn: TurnBar, lines: Sequence[_Line], width: int, log: LogCost | None) -> Iterator[Line]:
     used = {sign for line in lines for _, sign, _ in line.signs.values()}
     items = [f"{sign} {what}" for sign, what in LEGEND.items() if sign in used]
     failed = sum(call.status == "error" for lane in turn.lanes for call in lane.calls)
@@ -116,7 +117,7 @@ def _words(turn: TurnBar, lines: Sequence[_Line], width: int, log: LogCost | Non
     said = sentence(turn) + (f" The log of the turn takes up {log_text(log)}." if log is not None else "")
     for text, style in ((legend, "bright_black"), (said, "")):
         for line in wrap(text, max(NARROW, width - 4), break_on_hyphens=False):
-            yield Text(f"  {line.replace(_TOGETHER, ' ')}", style)
+            yield [(f"  {line.replace(_TOGETHER, ' ')}", style)]
 
 
 def _tries(call: CallBar, ends: dict[int, float], until_s: float) -> Iterator[tuple[Span, bool]]:

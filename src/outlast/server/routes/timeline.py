@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec.structs import replace
 
-from outlast.errors import BadInput
+from outlast.errors import TurnUnknown
 from outlast.picturing import picture_of
 from outlast.server.access import Scope
 from outlast.server.operations import Call, Nothing, Operation
@@ -65,7 +65,7 @@ async def get_timeline(call: Call[Nothing, Wanted]) -> Drawn:
     timeline = picture.timeline
     found = timeline.find(query.turn) if query.turn else next(iter(timeline.turns[-1:]), None)
     if query.turn and found is None:
-        raise BadInput(detail=f"{session.id} has no turn {query.turn}; it has had {len(timeline.turns)}.")
+        raise TurnUnknown(session=session.id, turn=query.turn)
     listed = [one for one in timeline.turns if not query.before or one.turn < query.before]
     shown = listed[-query.limit :]
     return Drawn(
