@@ -1,1 +1,1 @@
-"""What can be asked, one module for each kind of thing: each has a table `OPERATIONS`."""
+"""What each operation does, one module for each kind of thing that is asked about."""
