@@ -21,6 +21,7 @@ _SAYS: Final[Mapping[int, str]] = {
     405: "The address does not take this method.",
     408: "The body did not come in time.",
     409: "It does not fit what stands there now; nothing was changed.",
+    410: "What was counted cannot be counted here; begin without an index.",
     413: "The body is too long.",
     429: "Too many requests; `retry-after` says when the next is taken.",
     503: "The store cannot be reached now; nothing that was acknowledged is lost.",

@@ -27,6 +27,7 @@ from outlast.links import Links
 from outlast.server.access import Doorkeeper, Identity, Scope
 from outlast.server.feeds import Hub
 from outlast.server.meter import Meter
+from outlast.server.streams.talk import Talks
 from outlast.webhook import Receive
 from outlast.workspace import Workspace
 from outlast.world import World
@@ -82,6 +83,8 @@ class Services:
     webhook: Hook | None = None
     doorkeeper: Doorkeeper | None = None
     """Who knows who asks, for the operations that let somebody in."""
+    talks: Talks = field(default_factory=Talks)
+    """The turns that are watched here by one of the protocols of front ends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Final
 from outlast.server.operations import Operation
 from outlast.server.routes import (
     approvals,
+    chat,
     documents,
     files,
     health,
@@ -35,6 +36,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
     *timeline.OPERATIONS,
     *webhooks.OPERATIONS,
     *metrics.OPERATIONS,
+    *chat.OPERATIONS,
     *health.OPERATIONS,
 )
 """In the order in which the OpenAPI shows them. Of two paths that fit, the first is taken."""

@@ -66,6 +66,7 @@ class UiStream:
         """By number of the pause the index of its `finish`."""
         self.over = False
         self._session = session
+        self._weight = 0
         self._steps: list[int] = []
         self._in_step = False
         self._words: WordsPart | None = None
@@ -77,7 +78,8 @@ class UiStream:
         self._outputs: dict[int, str] = {}
         self._tools: set[int] = set()
         self._waits: dict[int, Chunk] = {}
-        self._asks: dict[int, str] = {}
+        self.asked: dict[int, tuple[str, Question]] = {}
+        """By call what a person is asked now, and the id under which a client was told."""
         self._denied: set[int] = set()
         self._lanes: dict[str, LanePart] = {}
         self._stood = Stood()
@@ -109,6 +111,11 @@ class UiStream:
         """A chunk as whoever comes to it now is to read it."""
         later = index < len(self.chunks) - 1
         return _FILLER if later and index in self.pauses.values() else self.chunks[index]
+
+    @property
+    def weight(self) -> int:
+        """Bytes of its chunks."""
+        return self._weight
 
     def step_at(self, index: int) -> int:
         """Index of the last step's beginning at or before `index`; 0 if there is none."""
@@ -144,6 +151,7 @@ class UiStream:
 
     def _put(self, chunk: Chunk) -> None:
         self.chunks.append(msgspec.json.encode(chunk))
+        self._weight += len(self.chunks[-1])
 
     def _part(self, name: str, chunk: Chunk, *, anew: bool = True) -> None:
         """A chunk that makes or changes a part which belongs to no model call."""
@@ -304,8 +312,10 @@ class UiStream:
     def _paused(self, move: Paused) -> None:
         for ask in move.asks:
             self._tool(ask.call, ask.name, ask.input)
+            asked = f"{ask.call}-{ask.nth}-{move.number}"
+            self.asked[ask.call] = asked, ask
             if ask.what != "answer":
-                self._ask(ask, move.number)
+                self._ask(ask, asked)
         if not move.asks:
             data = {"what": "person", "why": move.why, "evidence": dict(move.evidence), "status": "open"}
             self._part("wait-turn", {"type": "data-wait", "id": "turn", "data": data})
@@ -313,16 +323,15 @@ class UiStream:
         self.pauses[move.number] = len(self.chunks)
         self._put({"type": "finish", "finishReason": "tool-calls" if move.asks else "other"})
 
-    def _ask(self, ask: Question, pause: int) -> None:
-        asked = self._asks[ask.call] = f"{ask.call}-{ask.nth}-{pause}"
+    def _ask(self, ask: Question, asked: str) -> None:
         doubt = "It may have run. Approve to run it again." if ask.what == "doubt" else ""
         reason = " ".join(filter(None, [doubt, ask.why]))
         chunk = {"type": "tool-approval-request", "approvalId": asked, "toolCallId": f"call-{ask.call}"}
         self._tool_part(ask.call, {**chunk, **({"reason": reason} if reason else {})})
 
     def _ruled(self, move: Ruled) -> None:
-        asked = self._asks.pop(move.call, None)
-        if asked is None:
+        asked, ask = self.asked.pop(move.call, ("", None))
+        if ask is None or ask.what == "answer":
             return
         if move.ruling == "deny":
             self._denied.add(move.call)
