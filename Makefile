@@ -36,7 +36,7 @@ FLAGS = $(if $(HARNESS),--harness $(HARNESS)) $(if $(WORLD),--world '$(WORLD_URL
   $(if $(SEED),--seed $(SEED)) $(ARGS)
 PYTEST = $(if $(SEED),OUTLAST_TEST_SEED=$(SEED)) $(PY) -m pytest
 
-.PHONY: help setup programs lock demo fast repeat test test-rest test-all check fix bench soak docs changelog build clean
+.PHONY: help setup programs clients lock demo fast repeat test test-rest test-all check fix bench soak docs changelog build clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /:/' | awk -F: '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -64,22 +64,33 @@ lock: $(filter $(OWN_UV),$(UV))  ## resolve the dependencies anew into requireme
 programs: setup  ## install the harnesses that tests, demo and soak start, into .cache; does nothing when they are there
 	@$(BIN)/outlast install $(or $(filter $(INSTALLABLE),$(HARNESS)),$(if $(filter-out all,$(HARNESS)),,$(HARNESSES))) >/dev/null
 
+clients:  ## install the npm packages of front ends that tests run, into .cache; does nothing when they are there
+	@want=$$(cat tests/clients/package.json tests/clients/package-lock.json | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d' ' -f1); \
+	if [ "$$(cat .cache/clients/.installed 2>/dev/null)" != "$$want" ]; then \
+	  set -e; \
+	  npm --version >/dev/null 2>&1 || { echo "npm is needed, of Node 20 or newer"; exit 1; }; \
+	  mkdir -p .cache/clients; \
+	  cp tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc .cache/clients/; \
+	  (cd .cache/clients && npm ci --ignore-scripts --silent); \
+	  echo "$$want" > .cache/clients/.installed; \
+	fi
+
 demo: programs  ## a real turn, killed three times and carried on, with its receipt (HARNESS=codex, opencode, pi, python; WORLD=postgres or a URL), or a pull request in three ways (STORY=pricing)
 	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
 
 fast: setup  ## unit, conformance, small property tests and in-process crashes: under 30 s
 	@$(PYTEST) -n $(or $(JOBS),$(shell expr $(CORES) + 1)) --dist worksteal --hypothesis-profile=few -m "not apart and not crash and not harness and not server and not full" $(ARGS)
 
-test: programs  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
+test: programs clients  ## the fast set, then real SIGKILLs and the real Claude Code program: under 12 minutes
 	@export OUTLAST_TEST_SEED="$${OUTLAST_TEST_SEED:-$$RANDOM$$RANDOM}"; rc=0; \
 	$(MAKE) fast || rc=1; \
 	$(PYTEST) -n $(or $(JOBS),2) --dist worksteal -m "(apart or crash or harness or server or hypothesis) and not full" $(ARGS) || rc=1; \
 	exit $$rc
 
-test-rest: programs  ## what test-all adds to test: the whole product of cases and long property tests
+test-rest: programs clients  ## what test-all adds to test: the whole product of cases and long property tests
 	@$(PYTEST) -n $(or $(JOBS),auto) --hypothesis-profile=big --timeout=600 --dist worksteal -m "full or hypothesis" $(ARGS)
 
-repeat: programs  ## run once more, one after the other, what failed in the last test or test-rest
+repeat: programs clients  ## run once more, one after the other, what failed in the last test or test-rest
 	@$(PYTEST) --last-failed --last-failed-no-failures=none --timeout=300 $(ARGS)
 
 test-all: test test-rest  ## everything

@@ -155,10 +155,17 @@ async def _again(call: Call[ChatRequest, ChatQuery], session: Session, message: 
     """Answer a message again; one that is still being answered goes on, and is let go on if it is stuck."""
     state = await session.state()
     turn = state.turn
-    if turn is not None and turn.input.split("~")[0] == message:
+    if turn is not None and _is_of(message, turn.input):
         if turn.parked is not None and turn.parked.why != "decision":
             await session.retry(turn.turn, by=call.identity.name)
         return turn.input
+    waiting = [
+        *(one.input for one in state.queue),
+        *(one.id for one in await session.world.inputs(session.id)),
+    ]
+    for prompt in waiting:
+        if _is_of(message, prompt):
+            return prompt
     for nth in range(1, AGAIN_LIMIT):
         again = f"{message}~again-{nth}"
         found = await session.world.find_input(session.id, again)
@@ -166,6 +173,11 @@ async def _again(call: Call[ChatRequest, ChatQuery], session: Session, message: 
             await session.send(text, id=again)
             return again
     raise BadInput(detail=f"A message can be answered again {AGAIN_LIMIT} times.")
+
+
+def _is_of(message: str, prompt: str) -> bool:
+    """Whether a prompt is this message, as it was sent, edited or to be answered again."""
+    return prompt == message or prompt.startswith(f"{message}~")
 
 
 def _text(message: ChatMessage) -> str:

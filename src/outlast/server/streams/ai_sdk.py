@@ -128,7 +128,7 @@ class UiStream:
             fold(move)
 
     def _began(self, move: Began) -> None:
-        metadata = {"session": self._session, "turn": move.turn, "at_s": move.at_s}
+        metadata = {"session": self._session, "turn": move.turn}
         self._put({"type": "start", "messageId": f"{self._session}.{move.turn}", "messageMetadata": metadata})
 
     def _attempt(self, move: Attempt) -> None:

@@ -43,12 +43,13 @@ async def active(session: Session, now_s: float) -> str | None:
     Raises:
         SessionUnknown, SessionErased, WorldUnavailable
     """
+    inbox = await session.world.inputs(session.id)  # read first: what is consumed meanwhile is in the state
     state = await session.state()
     if state.turn is not None:
         return state.turn.input
     if state.queue:
         return state.queue[0].input
-    for waiting in await session.world.inputs(session.id):
+    for waiting in inbox:
         if isinstance(read_input(waiting.body), Prompt):
             return waiting.id
     last = state.last
