@@ -31,6 +31,7 @@ from outlast.world import (
     Page,
     SessionHead,
     Spent,
+    Stored,
     Subscription,
     Takeover,
     WorkerOffer,
@@ -222,6 +223,9 @@ class AroundWorld:
 
     async def spent(self, first_day: int) -> Sequence[Spent]:
         return await self.around("spent", lambda: self.world.spent(first_day))
+
+    async def stored(self, session: str) -> Stored:
+        return await self.around("stored", lambda: self.world.stored(session))
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
         await self.around("publish", lambda: self.world.publish(lease, after, first, deltas))

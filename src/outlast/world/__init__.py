@@ -9,7 +9,7 @@ from outlast.world.blobs import Blobs
 from outlast.world.commit import Commit, Delta, Gap, Header, Item, Spent
 from outlast.world.cursor import START, Cursor
 from outlast.world.inbox import Inbox, Input
-from outlast.world.log import Log, Page, SessionHead
+from outlast.world.log import Log, Page, SessionHead, Stored
 from outlast.world.queue import Claim, Lease, Limits, Liveness, Queue, Takeover, WorkerOffer, WorkerRow
 from outlast.world.world import Capability, Subscription, World
 
@@ -34,6 +34,7 @@ __all__ = [
     "Queue",
     "SessionHead",
     "Spent",
+    "Stored",
     "Subscription",
     "Takeover",
     "WorkerOffer",

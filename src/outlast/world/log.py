@@ -55,6 +55,26 @@ class Page:
     next: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a session takes up in its store, in bytes as they are stored, without what the store itself adds."""
+
+    commits: int = 0
+    log_bytes: int = 0
+    """Bodies of its commits."""
+    delta_bytes: int = 0
+    """Deltas that were not dropped."""
+    input_bytes: int = 0
+    """Inputs that are not consumed."""
+    blobs: int = 0
+    """Blobs that it names. Those that it shares, with a fork or another session, count in each."""
+    blob_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return self.log_bytes + self.delta_bytes + self.input_bytes + self.blob_bytes
+
+
 class Log(Protocol):
     """Commits by number.
 
@@ -168,6 +188,16 @@ class Log(Protocol):
 
         A commit counts in the step in which it lands, once, however often it is put. Days more than `SPENT_DAYS` before
         today, by the World's clock, may be gone.
+        """
+        ...
+
+    async def stored(self, session: str) -> Stored:
+        """What the session takes up.
+
+        Costs no more than a look at each of its rows, and no bytes of them.
+
+        Raises:
+            SessionUnknown, SessionErased
         """
         ...
 

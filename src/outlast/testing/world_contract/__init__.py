@@ -24,6 +24,7 @@ from outlast.testing.world_contract import (
     session_cases,
     spent_cases,
     store_cases,
+    stored_cases,
 )
 from outlast.testing.world_contract.case import (
     Case,
@@ -45,6 +46,7 @@ CASES: Final[tuple[Case, ...]] = (
     *spent_cases.CASES,
     *fork_cases.CASES,
     *store_cases.CASES,
+    *stored_cases.CASES,
 )
 
 

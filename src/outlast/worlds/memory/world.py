@@ -28,6 +28,7 @@ from outlast.world import (
     Page,
     SessionHead,
     Spent,
+    Stored,
     Subscription,
     Takeover,
     WorkerOffer,
@@ -207,6 +208,19 @@ class MemoryWorld:
 
     async def spent(self, first_day: int) -> Sequence[Spent]:
         return self._store.spent(self._tenant, first_day)
+
+    async def stored(self, session: str) -> Stored:
+        kept = self._find(session)
+        waiting = [one.body for one in kept.inputs.values() if one.consumed_by is None]
+        blobs = [self._store.blobs[self._tenant, name] for name in kept.names]
+        return Stored(
+            commits=len(kept.commits),
+            log_bytes=sum(len(commit.body) for commit in kept.commits),
+            delta_bytes=sum(len(delta.body) for shown in kept.deltas.values() for delta in shown),
+            input_bytes=sum(map(len, waiting)),
+            blobs=len(blobs),
+            blob_bytes=sum(map(len, blobs)),
+        )
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
         kept = self._find_held(lease)

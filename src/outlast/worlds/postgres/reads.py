@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from outlast.errors import BlobUnknown, SessionErased, SessionUnknown
-from outlast.world import Commit, Header, Page, SessionHead, Spent, WorkerRow
+from outlast.world import Commit, Header, Page, SessionHead, Spent, Stored, WorkerRow
 from outlast.worlds.postgres.statements import statements
 from outlast.worlds.postgres.store import PostgresStore
 from outlast.worlds.postgres.texts import stored, told, told_names
@@ -129,3 +129,10 @@ async def dying(store: PostgresStore) -> list[tuple[str, str]]:
 async def spent(store: PostgresStore, tenant: str, first_day: int) -> list[Spent]:
     """See `Log.spent`."""
     return [Spent(*found) for found in await store.rows(SQL["spent"], await store.tenant(tenant), first_day)]
+
+
+async def stored_of(store: PostgresStore, tenant: str, session: str) -> Stored:
+    """See `Log.stored`."""
+    found = await store.rows(SQL["stored"], await store.tenant(tenant), session)
+    check_alive(store, session, found[0][0] if found else None)
+    return Stored(*found[0][1:])

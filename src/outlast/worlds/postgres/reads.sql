@@ -51,3 +51,17 @@ select t.name, s.id from outlast.session s join outlast.tenant t on t.pk = s.ten
 
 -- name: spent
 select day, cost_usd, tokens, calls, seconds from outlast.spent where tenant = $1 and day >= $2 order by day
+
+-- Lengths alone: of what is kept elsewhere (TOAST) Postgres knows them without reading it.
+-- name: stored
+select s.state,
+    (select count(*) from outlast.log l where l.session = s.pk),
+    (select coalesce(sum(length(l.body)), 0)::bigint from outlast.log l where l.session = s.pk),
+    (select coalesce(sum(length(d.bodies)), 0)::bigint from outlast.delta d where d.session = s.pk),
+    (select coalesce(sum(length(i.body)), 0)::bigint from outlast.input i
+        where i.session = s.pk and i.consumed_by is null),
+    (select count(*) from outlast.naming n where n.session = s.pk),
+    (select coalesce(sum(length(b.bytes)), 0)::bigint from outlast.naming n
+        join outlast.blob b on b.pk = n.blob where n.session = s.pk)
+from outlast.session s
+where s.tenant = $1 and s.id = $2

@@ -16,6 +16,7 @@ from outlast.world import (
     Page,
     SessionHead,
     Spent,
+    Stored,
     Subscription,
     Takeover,
     WorkerOffer,
@@ -96,6 +97,9 @@ class PostgresWorld:
 
     async def spent(self, first_day: int) -> Sequence[Spent]:
         return await reads.spent(self.store, self._tenant, first_day)
+
+    async def stored(self, session: str) -> Stored:
+        return await reads.stored_of(self.store, self._tenant, session)
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
         await writes.publish(self.store, self._tenant, lease, (after, first), deltas)

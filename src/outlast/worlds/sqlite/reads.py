@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from outlast.errors import BlobUnknown
-from outlast.world import Commit, Header, Page, SessionHead, Spent
+from outlast.world import Commit, Header, Page, SessionHead, Spent, Stored
 from outlast.worlds.sqlite.statements import statements
 from outlast.worlds.sqlite.transaction import SHIFT, Query
 
@@ -122,3 +122,11 @@ def dying(query: Query) -> list[tuple[str, str]]:
 def spent(query: Query, tenant: str, first_day: int) -> list[Spent]:
     """See `Log.spent`."""
     return [Spent(*found) for found in query.rows(SQL["spent"], (tenant, first_day))]
+
+
+def stored(query: Query, tenant: str, session: str) -> Stored:
+    """See `Log.stored`."""
+    row = query.get(tenant, session)
+    found: tuple[Any, ...] | None = query.one(SQL["stored"], (row.pk << SHIFT, (row.pk + 1) << SHIFT, row.pk))
+    assert found is not None
+    return Stored(*found)

@@ -41,3 +41,12 @@ select t.name, s.id from session s join tenant t on t.pk = s.tenant where s.stat
 -- name: spent
 select day, cost_usd, tokens, calls, seconds from spent
 where tenant = (select pk from tenant where name = ?) and day >= ? order by day
+
+-- Lengths alone: SQLite knows them without reading what overflows.
+-- name: stored
+select (select count(*) from log where at > ?1 and at < ?2),
+    (select coalesce(sum(length(body)), 0) from log where at > ?1 and at < ?2),
+    (select coalesce(sum(length(bodies)), 0) from delta where at > ?1 and at < ?2),
+    (select coalesce(sum(length(body)), 0) from input where session = ?3 and consumed_by is null),
+    (select count(*) from naming where session = ?3),
+    (select coalesce(sum(length(b.bytes)), 0) from naming n join blob b on b.pk = n.blob where n.session = ?3)

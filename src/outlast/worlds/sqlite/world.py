@@ -19,6 +19,7 @@ from outlast.world import (
     Page,
     SessionHead,
     Spent,
+    Stored,
     Subscription,
     Takeover,
     WorkerOffer,
@@ -131,6 +132,9 @@ class SqliteWorld:
 
     async def spent(self, first_day: int) -> Sequence[Spent]:
         return await self._read(lambda query: reads.spent(query, self._tenant, first_day))
+
+    async def stored(self, session: str) -> Stored:
+        return await self._read(lambda query: reads.stored(query, self._tenant, session))
 
     async def publish(self, lease: Lease, after: int, first: int, deltas: Sequence[Delta]) -> None:
         await self._write(
