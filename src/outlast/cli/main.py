@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "show": ("outlast.cli.look:show", "Show how a session stands, call by call."),
     "follow": ("outlast.cli.follow:follow", "Watch a session: what happened, then what comes."),
     "usage": ("outlast.cli.look:usage", "Show what the tenant has spent, day by day."),
+    "cost": ("outlast.cli.cost:cost", "Show what sessions have cost, and what their logs have saved."),
     "log": ("outlast.cli.look:log", "Print every record of a session."),
     "send": ("outlast.cli.act:send", "Send a session its next prompt."),
     "steer": ("outlast.cli.act:steer", "Tell the running turn something."),
