@@ -55,7 +55,7 @@ def story() -> Story:
 def test_one_sees_where_it_stopped_and_where_another_went_on(story: Story) -> None:
     attempt, main, times, *words = _drawn(story)
     assert attempt == "  attempt   1 a             ✕    2 b       ‖    3 c"
-    assert main == "  main      ▓▓▓▓▓▓▓▓▓╌╌╌╌╌╌╌╌┊    ▒▒▒▒▒▒▒▒▒▒✗┊────██████████"
+    assert main == "  main      ▓▓▓▓▓▓▓▓▓╌╌╌╌╌╌╌╌┊   ▒▒▒▒▒▒▒▒▒▒✗┊────██████████"
     assert times.split()[1:] == ["5min", "2d"]
     said = " ".join(words)
     assert "▓ model, from the log since" in said
