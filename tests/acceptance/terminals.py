@@ -74,6 +74,11 @@ class Screen:
             case "K":
                 keep = 0 if argument == "2" else self._column
                 self._lines[self._row] = self._lines[self._row][:keep]
+            case "H" if not argument:
+                self._row = self._column = 0
+            case "J" if not argument:
+                self._lines[self._row] = self._lines[self._row][: self._column]
+                del self._lines[self._row + 1 :]
             case "m" | "h" | "l":
                 pass
             case _:

@@ -1,7 +1,10 @@
 """What `ls` says of a session: how it stands, and what it waits for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
 
 from outlast.cli.awaited import Awaited, awaited_by, brief
 from outlast.cli.text import age, moment
@@ -9,6 +12,9 @@ from outlast.clock import Clock
 from outlast.errors import OutlastError
 from outlast.session import Session
 from outlast.world import SessionHead, WorkerRow, World
+
+PAGE: Final = 200
+"""Sessions that are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,25 @@ async def what_waits(
             except OutlastError:
                 continue  # one whose log cannot be read, or that is erased meanwhile, must not hide the others
     return found
+
+
+def told(head: SessionHead, awaited: Sequence[Awaited]) -> dict[str, Any]:
+    """A session for programs."""
+    value: dict[str, Any] = msgspec.to_builtins(head)
+    return {**value, "awaits": awaited}
+
+
+async def pages(world: World, limit: int, *, only_open: bool) -> AsyncGenerator[list[SessionHead]]:
+    """At most `limit` sessions, newest change first, as they are read; no page is empty."""
+    left, after = limit, None
+    while left > 0:
+        page = await world.list(after=after, limit=min(PAGE, limit))
+        heads = [head for head in page.sessions if head.turn_open or not only_open][:left]
+        if heads:
+            yield heads
+        left, after = left - len(heads), page.next
+        if after is None:
+            return
 
 
 def rows_of(

@@ -1,7 +1,6 @@
 """Commands that only look, and come back: ls, show, usage, log."""
 
 import shutil
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -10,10 +9,11 @@ import click
 import msgspec
 
 from outlast.cli.awaited import awaited_by
-from outlast.cli.listing import columns, rows_of, what_waits
+from outlast.cli.listing import columns, pages, rows_of, told, what_waits
 from outlast.cli.options import SESSION, Setup, examples, perform, shared
 from outlast.cli.report import Report, record_line, report_json, report_text, turns_of
 from outlast.cli.text import coloured, dollars
+from outlast.cli.watched import watch_list
 from outlast.cli.waterfall import waterfall
 from outlast.errors import TurnUnknown
 from outlast.fold import records_of
@@ -21,7 +21,6 @@ from outlast.picturing import picture_of
 from outlast.session import Session
 from outlast.tally import day_of
 from outlast.timeline import LogCost
-from outlast.world import SessionHead, World
 from outlast.world.commit import DAY_S, SPENT_DAYS
 
 _PAGE = 200
@@ -30,20 +29,28 @@ _PAGE = 200
 @click.command(epilog=examples("outlast ls --open", "outlast ls --json | jq -r 'select(.parked) | .session'"))
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @click.option("--open", "only_open", is_flag=True, help="Only sessions whose turn is open.")
+@click.option(
+    "--watch", "watched", is_flag=True, help="Go on showing them as they change, until q or Ctrl-C."
+)
 @shared
-def ls(limit: int, only_open: bool, world: str | None, json: bool) -> None:
-    """List the sessions, newest change first: how each stands, and what it waits for."""
+def ls(limit: int, only_open: bool, watched: bool, world: str | None, json: bool) -> None:
+    """List the sessions, newest change first: how each stands, and what it waits for.
+
+    With `--watch` a terminal shows the list as it changes; a file, and `--json`, get each session that has changed.
+    """
 
     async def body(setup: Setup) -> None:
         async with setup.world() as opened:
+            if watched:
+                await watch_list(setup, opened, limit, only_open=only_open)
+                return
             shown = 0
-            async for heads in _pages(opened, limit, only_open=only_open):
+            async for heads in pages(opened, limit, only_open=only_open):
                 shown += len(heads)
                 awaited = await what_waits(opened, heads, setup.clock)
                 if json:
                     for head in heads:
-                        value = msgspec.to_builtins(head)
-                        setup.say({**value, "awaits": awaited.get(head.session, ())}, "")
+                        setup.say(told(head, awaited.get(head.session, ())), "")
                 else:
                     rows = rows_of(heads, await opened.workers(), setup.clock.now(), awaited)
                     click.echo("\n".join(columns(rows)))
@@ -54,19 +61,6 @@ def ls(limit: int, only_open: bool, world: str | None, json: bool) -> None:
                 click.echo(f"… there may be more: outlast ls --limit {limit * 2}", err=True)
 
     perform(body, world=world, json=json)
-
-
-async def _pages(world: World, limit: int, *, only_open: bool) -> AsyncGenerator[list[SessionHead]]:
-    """At most `limit` sessions, newest change first, as they are read; no page is empty."""
-    left, after = limit, None
-    while left > 0:
-        page = await world.list(after=after, limit=min(_PAGE, limit))
-        heads = [head for head in page.sessions if head.turn_open or not only_open][:left]
-        if heads:
-            yield heads
-        left, after = left - len(heads), page.next
-        if after is None:
-            return
 
 
 @click.command()
