@@ -157,6 +157,9 @@ async def test_who_asks_too_often_is_told_when_to_come_back(
         wrong = {"authorization": "Bearer ol_wrong"}
         found = [(await door.http.get("/v1/whoami", headers=wrong)).status_code for _ in range(3)]
         assert found == [401, 401, 429]
+        assert (
+            await door.ask("GET", "/v1/whoami", tenant=THEIRS)
+        ).status_code == 200  # from the same address
         assert (await door.http.post("/v1/login", json={"token": "ol_wrong"})).status_code == 429
         assert (await door.http.get("/healthz")).status_code == 200
 

@@ -100,7 +100,6 @@ def offer_of(setup: Setup, tokens: Tokens, agents: Sequence[Agent]) -> Offer:
         BadSettings, BadInput, ExtraMissing
     """
     settings, clock = setup.settings, setup.clock
-    rate = settings.requests_per_s
     doorkeeper: Doorkeeper = tokens
     if settings.oidc_issuer:
         doorkeeper = Doorkeepers(tokens, loaded("outlast.server.oidc:issuer_of")(settings, clock))
@@ -111,13 +110,17 @@ def offer_of(setup: Setup, tokens: Tokens, agents: Sequence[Agent]) -> Offer:
         agents,
         {"virtual": virtual()},
         waker_of(settings),
-        Limits(known=Rate(rate, max(rate * 4, 1.0))),
+        _limits(settings.requests_per_s),
         settings.data,
         Links(secret),
         settings.public_url.rstrip("/"),
         hook,
         clock,
     )
+
+
+def _limits(per_s: float) -> Limits:
+    return Limits(Rate(per_s, max(per_s * 4, 1.0))) if per_s else Limits(Rate(0.0, 1.0), Rate(0.0, 1.0))
 
 
 def _say(setup: Setup, listener: socket.socket, tokens: Tokens) -> None:

@@ -76,7 +76,9 @@ class Desk:
             return await self._answered(request, operation)
         except OutlastError as error:
             if status_of(error) == 401:
-                self.unknown.take(_address(request))
+                # Counted here alone: whoever shares an address with strangers, as behind a proxy, is known first.
+                wait_s = self.unknown.take(_address(request))
+                error = _too_often(wait_s) if wait_s else error
             if status_of(error) >= 500:
                 log.warning("%s %s was not answered", request.method, operation.path, exc_info=error)
             return refusal(error)
@@ -111,12 +113,9 @@ class Desk:
                 return Response(msgspec.json.encode(found), operation.status, media_type="application/json")
 
     async def _who(self, request: Request, operation: Operation) -> Identity:
-        credential, by_cookie = credential_of(request)
-        wait_s = self.unknown.wait_s(_address(request))
-        if wait_s and (operation.scope is not None or operation.method != "GET"):
-            raise _too_often(wait_s)
         if operation.scope is None:
             return NOBODY
+        credential, by_cookie = credential_of(request)
         identity = await self.doorkeeper.identify(credential) if credential else None
         if identity is None:
             raise Declined(status=401, detail=UNKNOWN if credential else NOBODY_SAID)

@@ -58,7 +58,7 @@ class Limits:
     known: Rate = Rate(100.0, 400.0)
     """Requests of an identity."""
     unknown: Rate = Rate(2.0, 40.0)
-    """Requests from an address that are nobody's, before it is answered no more."""
+    """Requests from an address that are nobody's, before it is told to wait."""
     body_s: float = 10.0
     """How long a body may take."""
     send_s: float = 60.0

@@ -5,7 +5,8 @@ code does; `tests/acceptance` asks everything that it allows.
 
 In this order, before an operation's own function is called:
 
-1. the rate limit of whoever asks without being known: 429; who asks (`access.Doorkeeper`): 401; their own rate: 429;
+1. who asks (`access.Doorkeeper`): 401, or 429 from an address that nobody is known from again and again; their own
+   rate: 429;
 2. what they may: 403. The World that the function is given is the tenant's own, so what is another tenant's is not
    there: 404;
 3. what changes something and comes by a cookie must come from our own page: 403;

@@ -45,6 +45,8 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     if_version: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """Only if this is its version; 0 when it must not be there yet."""
     id: Own | None = None
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=WAIT_S)] = 10.0
+    """How long to wait for the worker of an open turn."""
 
 
 class Edited(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ async def edit_document(call: Call[Edit, Nothing]) -> Edited:
     session, body = await session_of(call), call.body
     name = body.id or new_id("edit")
     document: Document | None = None
-    with anyio.move_on_after(WAIT_S):
+    with anyio.move_on_after(body.wait_s):
         document = await session.edit(
             call.path["name"], *body.edits, if_version=body.if_version, by=call.identity.name, id=name
         )
