@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Generator
 from typing import Any
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
@@ -70,10 +72,18 @@ def test_a_pull_request_is_opened_once_though_the_function_is_killed_when_it_is_
     counter: Counter,
 ) -> None:
     counter.environ["OUTLAST_HARNESS_DIR"] = os.environ["OUTLAST_HARNESS_DIR"]
-    done = counter.outlast(
-        "demo", "--story", "pricing", "--json", "--keep", str(counter.directory / "kept"), limit_s=220.0
-    )
-    bill = json.loads(done.stdout)
+    kept = str(counter.directory / "kept")
+    with counter.started("demo", "--story", "pricing", "--page", "--json", "--keep", kept) as demo:
+        assert demo.stdout is not None
+        page = json.loads(demo.stdout.readline())
+        bill = json.loads(demo.stdout.readline())
+        shown = httpx.get(
+            f"{page['url']}/v1/sessions/pricing-restart", headers={"authorization": f"Bearer {page['token']}"}
+        )
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(60) == 0
+    assert shown.json()["head"]["status"].startswith("turn 1 done")
+    assert page["link"].startswith(f"{page['url']}/#/panes/pricing-restart,pricing-continue,pricing&token=")
     assert bill["ok"], bill["broken"]
     runs = {run["name"]: run for run in bill["runs"]}
     ours = runs["outlast"]

@@ -8,7 +8,6 @@ from typing import Final
 
 import click
 import msgspec
-from rich.console import Console
 
 from outlast.cli.demo.play import OWN_WORLD, Scene, play
 from outlast.cli.demo.plot import Plot
@@ -61,6 +60,7 @@ def _fetch(plot: Plot) -> None:
     show_default=True,
     help="`pricing`: a pull request by Claude Code, whose function's time is over, in three ways side by side.",
 )
+@click.option("--page", is_flag=True, help="With `--story pricing`: show it in the page too, until Ctrl-C.")
 @click.option(
     "--real", is_flag=True, help="Use the real provider of your environment instead of the scripted model."
 )
@@ -76,7 +76,7 @@ def _fetch(plot: Plot) -> None:
     help="The World to play in; by default a file of its own. Its session is erased at the end.",
 )
 @click.option("--json", is_flag=True, help="End with one JSON object; the story goes to standard error.")
-def demo(harness: str, story: str, real: bool, keep: Path | None, world: str, json: bool) -> None:
+def demo(harness: str, story: str, page: bool, real: bool, keep: Path | None, world: str, json: bool) -> None:
     """Watch a turn outlive three kill -9: of a real harness, or of a loop of one's own.
 
     Two workers, one turn, and SIGKILL for whoever advances it: while the model streams, while a tool runs that must
@@ -90,7 +90,7 @@ def demo(harness: str, story: str, real: bool, keep: Path | None, world: str, js
 
     async def body(setup: Setup) -> int:
         if story == "pricing":
-            return await _pricing(setup, harness, keep, real=real, world=world)
+            return await _pricing(setup, harness, keep, page=page, real=real, world=world)
         plot = plot_of(harness)
         with tempfile.TemporaryDirectory(prefix="outlast-demo-") as temporary:
             directory = (keep or Path(temporary)).absolute()
@@ -105,7 +105,9 @@ def demo(harness: str, story: str, real: bool, keep: Path | None, world: str, js
     perform(body, world=None, json=json)
 
 
-async def _pricing(setup: Setup, harness: str, keep: Path | None, *, real: bool, world: str) -> int:
+async def _pricing(
+    setup: Setup, harness: str, keep: Path | None, *, page: bool, real: bool, world: str
+) -> int:
     """The story of a pull request.
 
     Raises:
@@ -120,9 +122,7 @@ async def _pricing(setup: Setup, harness: str, keep: Path | None, *, real: bool,
     with tempfile.TemporaryDirectory(prefix="outlast-demo-") as temporary:
         directory = (keep or Path(temporary)).absolute()
         directory.mkdir(parents=True, exist_ok=True)
-        bill = await loaded("outlast.cli.demo.pricing.performance:perform_pricing")(setup, directory)
-    if setup.json:
-        click.echo(msgspec.json.encode(bill).decode())
-    else:
-        loaded("outlast.cli.demo.pricing.bill:print_bill")(bill, Console())
-    return Exit.OK if bill.ok else Exit.FAILED
+        performed = await loaded("outlast.cli.demo.pricing.performance:perform_pricing")(
+            setup, directory, page=page
+        )
+    return Exit.OK if performed else Exit.FAILED

@@ -4,11 +4,15 @@ import { login } from "./api.js";
 import { form } from "./dialog.js";
 import { el, fill } from "./dom.js";
 
-/** Takes `#token=…` out of the address, so that it stands in no history, and logs in with it. False: there is none. */
+/**
+ * Takes `token=…` out of the address's `#…`, so that it stands in no history, and logs in with it. What stands before
+ * it (`#/panes/a,b&token=…`) is where one wanted to go. False: there is none.
+ */
 export async function loginByAddress() {
   const given = /^#?(?:.*&)?token=([^&]+)/.exec(location.hash);
   if (!given) return false;
-  history.replaceState(null, "", `${location.pathname}${location.search}`);
+  const rest = location.hash.replace(/&?token=[^&]+/, "");
+  history.replaceState(null, "", `${location.pathname}${location.search}${rest === "#" ? "" : rest}`);
   await login(decodeURIComponent(given[1]));
   return true;
 }

@@ -4,8 +4,10 @@
 * `forge`, `gh` — the stand-in forge, with its CI, and its command
 * `bench` — the directories, repositories and programs of one run
 * `bare` — Claude Code by itself: started over, or continued by its own means
-* `durable` — the same with outlast: functions, a server, and a browser whose cable is pulled
-* `watcher` — that browser
+* `durable` — the same with outlast: functions that come and go
+* `door` — the server that the browser comes to, and the forge
+* `panes` — the other two in the page
+* `watcher` — the browser whose cable is pulled
 * `columns` — the three beside each other in the terminal
 * `bill` — what each has cost, and whether outlast kept its promises
 * `performance` — all of it

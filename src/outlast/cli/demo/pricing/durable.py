@@ -3,9 +3,10 @@
 import os
 import signal
 import subprocess
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -14,9 +15,9 @@ import msgspec
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from outlast.cli.agents import built_in
-from outlast.cli.argv import SELF
 from outlast.cli.demo.pricing.bench import Bench
 from outlast.cli.demo.pricing.bill import OUTLAST, Run
+from outlast.cli.demo.pricing.door import Served
 from outlast.cli.demo.pricing.forge import PullRequest
 from outlast.cli.demo.pricing.shop import MODEL, SIGNAL, prompt
 from outlast.cli.demo.pricing.watcher import Watcher
@@ -25,13 +26,11 @@ from outlast.cli.text import answer_text, arguments_text, short
 from outlast.cli.work import worker_argv
 from outlast.clock import Clock
 from outlast.engine.places import fresh_home
-from outlast.errors import HarnessError
-from outlast.opening import open_world
 from outlast.records.events import Event
 from outlast.session import Session
-from outlast.settings import read_settings
 from outlast.watch import Screen
 from outlast.workspaces.local import local
+from outlast.world import World
 
 NAME: Final = "pricing"
 """Of the session."""
@@ -42,20 +41,12 @@ LOOK_S: Final = 0.1
 _LINE: Final = 1 << 20
 
 
-class Served(msgspec.Struct):
-    """What `outlast serve` says first."""
-
-    url: str
-    link: str
-    token: str
-
-
 @dataclass
 class Functions:
     """What a platform does: it starts a function when the session is ready, and no other while one runs."""
 
     session: Session
-    environ: dict[str, str]
+    environ: Mapping[str, str]
     bench: Bench
     clock: Clock
     count: int = 0
@@ -88,7 +79,7 @@ class Functions:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=self.environ,
+                env=dict(self.environ),
                 start_new_session=True,
             )
         try:
@@ -104,7 +95,7 @@ class Functions:
                     process.send_signal(signal.SIGINT)
                     await process.wait()
                 await process.aclose()
-        self.ran.append((begun, anyio.current_time()))
+            self.ran.append((begun, anyio.current_time()))
 
 
 @dataclass
@@ -115,6 +106,10 @@ class Durable:
     run: Run
     say: Callable[[str], None]
     clock: Clock
+    world: World
+    served: Served
+    environ: Mapping[str, str]
+    """Of the functions."""
     functions: int = 0
     idle_s: float = 0.0
     watcher: Watcher | None = None
@@ -125,35 +120,29 @@ class Durable:
 
     async def play(self) -> None:
         """Carry the work out, to its end."""
-        data, url = self.bench.directory / "data", f"sqlite:{self.bench.directory / 'world.db'}"
-        environ = {
-            **self.bench.environ,
-            "OUTLAST_WORLD": url,
-            "OUTLAST_DATA_DIR": str(data),
-            "OUTLAST_HARNESS_DIR": str(read_settings().harnesses),
-        }
-        async with open_world(url) as world, _serving(self.bench, environ) as served:
-            session = await Session.open(
-                world,
-                NAME,
-                agent=built_in("claude-code"),
-                workspace=local(self.bench.shop, host=machine_id(data)),
-                home=fresh_home(data, NAME),
-                settings={"model": MODEL},
-            )
-            with anyio.move_on_after(LIMIT_S) as limit:
-                await self._play(session, served, environ)
-            if limit.cancelled_caught:
-                self.run.result = f"it was not over after {LIMIT_S:.0f} s"
-                return
-            outcome = await session.result(1)
-            self.run.done, self.run.result = outcome.status == "done", str(outcome)
-            await self._compare(session)
+        data = Path(self.environ["OUTLAST_DATA_DIR"])
+        session = await Session.open(
+            self.world,
+            NAME,
+            agent=built_in("claude-code"),
+            workspace=local(self.bench.shop, host=machine_id(data)),
+            home=fresh_home(data, NAME),
+            settings={"model": MODEL},
+        )
+        with anyio.move_on_after(LIMIT_S) as limit:
+            await self._play(session)
+        if limit.cancelled_caught:
+            self.run.result = f"it was not over after {LIMIT_S:.0f} s"
+            return
+        outcome = await session.result(1)
+        self.run.done, self.run.result = outcome.status == "done", str(outcome)
+        await self._compare(session)
 
-    async def _play(self, session: Session, served: Served, environ: dict[str, str]) -> None:
+    async def _play(self, session: Session) -> None:
+        served = self.served
         base, headers = f"{served.url}/v1/sessions/{NAME}", {"authorization": f"Bearer {served.token}"}
         self.watcher = watcher = Watcher(f"{base}/events", served.token, self._show)
-        functions = Functions(session, environ, self.bench, self.clock)
+        functions = Functions(session, self.environ, self.bench, self.clock)
         async with (
             httpx.AsyncClient(headers=headers, timeout=30) as client,
             anyio.create_task_group() as tasks,
@@ -238,32 +227,3 @@ def _idle(ci: list[float], ran: list[tuple[float, float]]) -> float:
     begun, ended = ci[0], ci[1]
     busy = sum(max(0.0, min(until, ended) - max(since, begun)) for since, until in ran)
     return round(ended - begun - busy, 1)
-
-
-@asynccontextmanager
-async def _serving(bench: Bench, environ: dict[str, str]) -> AsyncGenerator[Served]:
-    """`outlast serve`, in a process of its own."""
-    with (bench.directory / "serve.log").open("wb") as log:
-        process = await anyio.open_process(
-            [*SELF, "serve", "--port", "0", "--json"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=environ,
-            start_new_session=True,
-        )
-    try:
-        assert process.stdout is not None
-        try:
-            line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", _LINE)
-        except (anyio.EndOfStream, anyio.IncompleteRead):
-            text = (bench.directory / "serve.log").read_text(encoding="utf-8", errors="replace")
-            raise HarnessError(
-                harness="outlast serve", reason=f"it did not start: {short(text, 400)}"
-            ) from None
-        yield msgspec.json.decode(line, type=Served)
-    finally:
-        with anyio.CancelScope(shield=True):
-            process.terminate()
-            await process.wait()
-            await process.aclose()
