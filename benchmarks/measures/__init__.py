@@ -24,6 +24,7 @@ from benchmarks.measures.replay import replay, replay_many
 from benchmarks.measures.restart import restart
 from benchmarks.measures.sandbox import sandbox
 from benchmarks.measures.scaling import scaling
+from benchmarks.measures.served import served, served_crowd, served_return
 from benchmarks.measures.stored import stored
 from benchmarks.measures.throughput import throughput
 from benchmarks.measures.virtual import virtual_exec
@@ -47,6 +48,9 @@ MEASURES: Final = (
     Measure("gateway", gateway),
     Measure("egress", egress, ON_DISK),
     Measure("watcher", watcher, KEPT),
+    Measure("served", served, KEPT),
+    Measure("served-crowd", served_crowd, KEPT),
+    Measure("served-return", served_return, KEPT),
     Measure("kill", kill, KEPT),
     Measure("kill-claude-code", kill_claude_code, ON_DISK),
     Measure("kill-elsewhere", kill_elsewhere, SERVED),

@@ -642,7 +642,8 @@ def _instructions(query: Query, after: Cursor) -> int:
 
     database.set_progress_handler(count, 1)
     try:
-        assert behind(query, "default", "s", after)
+        items, _ = behind(query, "default", "s", after)
+        assert items
     finally:
         database.set_progress_handler(None)
     return done

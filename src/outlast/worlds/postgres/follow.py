@@ -20,8 +20,11 @@ FAR: Final = 2**62
 _bodies = msgspec.msgpack.Decoder(list[bytes])
 
 
-async def behind(store: PostgresStore, tenant: str, session: str, after: Cursor) -> list[Item]:
-    """The next items behind `after`; none if nothing is there yet. Costs what it returns, not what lies before."""
+async def behind(store: PostgresStore, tenant: str, session: str, after: Cursor) -> tuple[list[Item], bool]:
+    """The next items behind `after`, and whether there may be more; none if nothing is there yet.
+
+    Costs what it returns, not what lies before.
+    """
     cursor = Cursor(min(after.seq, FAR), min(after.index, FAR))
     found = await store.rows(
         SQL["behind"],
@@ -34,7 +37,9 @@ async def behind(store: PostgresStore, tenant: str, session: str, after: Cursor)
     )
     check_alive(store, session, found[0][0] if found else None)
     commits = (commit_of(row) for row in found if row[13] == 0)
-    return list(weave(commits, _deltas(found), place_behind(cursor, found[0][15]), cursor))
+    items = list(weave(commits, _deltas(found), place_behind(cursor, found[0][15]), cursor))
+    full = len(found) >= BATCH_ITEMS or sum(len(row[12] or b"") for row in found) >= BATCH_BYTES
+    return items, full and bool(items)
 
 
 def _deltas(found: Sequence[Sequence[Any]]) -> Iterator[Shown]:

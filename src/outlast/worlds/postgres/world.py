@@ -121,11 +121,11 @@ class PostgresWorld:
     async def follow(self, session: str, after: Cursor) -> AsyncGenerator[Item, None]:
         async with self.subscribe(session) as hints:
             while True:
-                items = await behind(self.store, self._tenant, session, after)
+                items, more = await behind(self.store, self._tenant, session, after)
                 for item in items:
                     yield item
                     after = item.cursor
-                if not items:
+                if not more:  # what comes after this look is told of
                     await hints.wait(REREAD_S)
 
     async def erase(self, session: str) -> None:

@@ -19,22 +19,26 @@ BATCH_BYTES: Final = 2 * 1024 * 1024
 _bodies = msgspec.msgpack.Decoder(list[bytes])
 
 
-def behind(query: Query, tenant: str, session: str, after: Cursor) -> list[Item]:
-    """The next items behind `after`; none if nothing is there yet. Costs what it returns, not what lies before."""
+def behind(query: Query, tenant: str, session: str, after: Cursor) -> tuple[list[Item], bool]:
+    """The next items behind `after`, and whether there may be more; none if nothing is there yet.
+
+    Costs what it returns, not what lies before.
+    """
     row = query.get(tenant, session)
     place = _place(query, row, after)
     commits = commitsbetween(query, row.at(place.seq), row.at(row.seq))
     deltas = _deltas(query, row, place)
     items: list[Item] = []
-    size = 0
+    size, more = 0, False
     for item in weave(commits, deltas, place, after):
         items.append(item)
         size += 0 if isinstance(item.what, Gap) else len(item.what.body)
-        if len(items) == BATCH_ITEMS or size >= BATCH_BYTES:
+        more = len(items) == BATCH_ITEMS or size >= BATCH_BYTES
+        if more:
             break
     commits.close()
     deltas.close()
-    return items
+    return items, more
 
 
 def _place(query: Query, row: Row, after: Cursor) -> Place:

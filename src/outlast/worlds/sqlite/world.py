@@ -163,11 +163,12 @@ class SqliteWorld:
     async def follow(self, session: str, after: Cursor) -> AsyncGenerator[Item, None]:
         async with self.subscribe(session) as hints:
             while True:
-                items = await self._read(partial(behind, tenant=self._tenant, session=session, after=after))
+                look = partial(behind, tenant=self._tenant, session=session, after=after)
+                items, more = await self._read(look)
                 for item in items:
                     yield item
                     after = item.cursor
-                if not items:
+                if not more:  # what comes after this look is told of
                     await hints.wait(REREAD_S)
 
     async def erase(self, session: str) -> None:
