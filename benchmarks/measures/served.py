@@ -98,23 +98,23 @@ async def _watched(world: World, server: Serving, name: str, commits: int) -> li
 async def served_crowd(bench: Bench) -> Sequence[Row]:
     """At most one processor and 400 MB."""
     window_s = bench.times(15, 5)
+    cores, memory_mb, taken_s, written = 0.0, 0.0, 1.0, [0]
+    told: dict[str, float] = {}
     async with bench.open() as world, serving(bench) as server:
         names = [f"busy-{number}" for number in range(SESSIONS)]
         claims = [await _claimed(world, name) for name in names]
         paths = [f"/v1/sessions/{name}/events" for name in names]
-        async with crowd(server, paths, EACH) as watchers:
-            async with anyio.create_task_group() as tasks:
-                written = [0]
-                for claim in claims:
-                    tasks.start_soon(_talk, world, claim, written)
-                await asyncio.sleep(SETTLE_S)
-                await watchers.next()
-                before_s, began_s, written[0] = server.cpu_s(), time.monotonic(), 0
-                await asyncio.sleep(window_s)
-                told = await watchers.next()
-                taken_s = time.monotonic() - began_s
-                cores, memory_mb = (server.cpu_s() - before_s) / taken_s, server.memory_mb()
-                tasks.cancel_scope.cancel()
+        async with crowd(server, paths, EACH) as watchers, anyio.create_task_group() as tasks:
+            for claim in claims:
+                tasks.start_soon(_talk, world, claim, written)
+            await asyncio.sleep(SETTLE_S)
+            await watchers.next()
+            before_s, began_s, written[0] = server.cpu_s(), time.monotonic(), 0
+            await asyncio.sleep(window_s)
+            told = await watchers.next()
+            taken_s = time.monotonic() - began_s
+            cores, memory_mb = (server.cpu_s() - before_s) / taken_s, server.memory_mb()
+            tasks.cancel_scope.cancel()
     rate, given = written[0] / taken_s, told["events"] / taken_s
     whole = f"{rate:,.0f} events/s written, {given:,.0f}/s given to {SESSIONS * EACH:,} watchers"
     late = f"p50 {told['p50_ms']:.1f} ms, p99 {told['p99_ms']:.1f} ms after they were written"
