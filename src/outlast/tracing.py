@@ -13,6 +13,12 @@ from outlast.world import World
 
 _PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _SAMPLED: Final = 1
+COLLECTOR_KEYS: Final = (
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+)
+"""Variables that hold what opens the operator's collector: nothing that a model chooses finds them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from outlast.adapter import Agent
@@ -12,17 +14,20 @@ from outlast.clock import ManualClock
 from outlast.engine.ears import NOWHERE
 from outlast.engine.load import load_state
 from outlast.engine.telling import AGAIN_S
+from outlast.fold import records_of
 from outlast.gate import Point
-from outlast.records import NoticeDue, NoticeTried
+from outlast.records import NoticeDue, NoticeTried, SessionOpened, TurnSettled
 from outlast.session import Session
 from outlast.telemetry import names
 from outlast.telemetry.measures import measures_of
-from outlast.telemetry.spans import LOST
+from outlast.telemetry.reading import story_of
+from outlast.telemetry.spans import LOST, spans_of
 from outlast.testing.faults import DeathGate, Killed, MortalWorld, RecordingGate, Spot, spots
 from outlast.tool import ToolIO, tool
-from outlast.tracing import SpanRef, TurnIds
+from outlast.tracing import Settled, SpanRef, TurnIds
 from outlast.world import World
 from outlast.worlds.memory import MemoryStore, open_memory
+from tests.histories.stored import HERE, History
 from tests.traced import Kept, Shut, check, tree
 from tests.unit.engine_desk import Desk, agent_of, call, opened, records, say, until
 
@@ -178,6 +183,36 @@ async def test_a_call_in_doubt_says_so(world: World) -> None:
     )
     found = {one.name: one.value for one in measures_of(kept.stories[0], kept.spans)}
     assert found[names.DOUBTS] == 1
+
+
+@tool(on_doubt="ask")
+async def pay(io: ToolIO) -> str:
+    """Pay."""
+    return "paid"
+
+
+async def test_who_looks_at_a_parked_turn_and_leaves_it_is_not_lost(world: World) -> None:
+    kept, agent = Kept(), agent_of([call("pay"), say("one")], pay)
+    session = await opened(world, agent)
+    mortal = MortalWorld(world)
+    gate = DeathGate(Spot(Point.IN_EFFECT, "never", 1), mortal)
+    struck = Desk(mortal, gate=gate, name="dead", collector=kept)
+    with pytest.raises(Killed):
+        await struck.work(agent)
+    desk = Desk(world, dead=frozenset({"dead"}), collector=kept)
+    for name in ("more", "still more"):
+        await desk.work(agent)
+        await session.send(name)
+    await desk.work(agent)
+    await session.decide(1, "done", "paid")
+    await desk.work(agent)
+    first = kept.traces[0]
+    check(kept.stories[0], first)
+    assert [span.error for span in first if span.name.startswith("attempt")] == [LOST, "", ""]
+    assert first[0].attributes[names.ATTEMPTS_LOST] == 1
+    assert len(kept.stories[0].bar.attempts) > 3, "some only looked"
+    (paid,) = [span for span in first if span.name == "execute_tool pay"]
+    assert paid.attributes[names.DECISION] == "done"
 
 
 async def test_a_turn_stands_beneath_whoever_asked_for_it(world: World) -> None:
@@ -378,3 +413,25 @@ def test_ids_differ_with_whatever_they_are_of() -> None:
     found = [ids.root, ids.attempt(1), ids.attempt(2), ids.call(1, 1), ids.call(1, 2), ids.call(2, 1)]
     assert len({*found, ids.call(1, 1, 1), ids.lane("1", 1)}) == 8
     assert ids == TurnIds("default", "f", "s", 1)
+
+
+def _histories() -> list[Path]:
+    return sorted(
+        path for path in HERE.glob("v*/*.json") if path.suffixes == [".json"] and path.stem != "schema"
+    )
+
+
+@pytest.mark.parametrize("path", _histories(), ids=lambda path: path.stem)
+def test_every_turn_of_every_stored_history_has_a_trace(path: Path) -> None:
+    history = msgspec.json.decode(path.read_bytes(), type=History)
+    commits = history.commits()
+    found = [record for commit in commits for record in records_of(history.session, commit)]
+    opened = next(record for record in found if isinstance(record, SessionOpened))
+    over = [record.turn for record in found if isinstance(record, TurnSettled)]
+    for turn in dict.fromkeys(over):
+        due = NoticeDue(1, turn, "settled", to="collector")
+        story = story_of(Settled("default", history.session, opened, None, due), commits)
+        assert story is not None
+        spans = spans_of(story)
+        check(story, spans)
+        list(measures_of(story, spans))

@@ -16,6 +16,7 @@ from outlast.errors import FileMissing, PathRefused, WorkspaceError
 from outlast.ids import new_id
 from outlast.inquiry import ASK_S, NOTE_S, READ_LIMIT, Answer, Inquiry, Partly, Scene, Witness
 from outlast.tool import Done, NotDone, Unsure
+from outlast.tracing import COLLECTOR_KEYS
 from outlast.workspace import Command, Lasts, Ran, Site
 
 BASH: Final = "/bin/bash"
@@ -78,7 +79,9 @@ class PlaceScene:
         return await to_thread.run_sync(_read, self._places.cwd, path)
 
     async def run(self, text: str, *, cwd: str = "", timeout_s: float = NOTE_S) -> Ran:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+        env = {
+            name: value for name, value in os.environ.items() if not name.startswith((OWN, *COLLECTOR_KEYS))
+        }
         out: list[bytes] = []
         status, errors = TIMED_OUT, ""
         with anyio.move_on_after(timeout_s) as limit:

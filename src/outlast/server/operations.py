@@ -101,6 +101,11 @@ class Call(Generic[Body, Query]):
     body: Body
     query: Query
 
+    @property
+    def traceparent(self) -> str:
+        """Of the span on whose behalf it is asked (W3C Trace Context); empty: of none."""
+        return self.request.headers.get("traceparent", "")
+
 
 @dataclass(frozen=True, slots=True)
 class Streamed:

@@ -1,6 +1,6 @@
 """A settled turn, out of its log."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,6 +56,18 @@ class Story:
         settled = self.settled
         folder = settled.opened.folder
         return TurnIds(settled.tenant, folder, settled.session, settled.due.turn, self.traceparent)
+
+    @property
+    def attempts(self) -> list[AttemptBar]:
+        """Its attempts, but those that only looked whether what it is parked for is over, and had no more to write."""
+        tried = {one.attempt for lane in self.bar.lanes for call in lane.calls for one in call.tries}
+        kept: list[AttemptBar] = []
+        for attempt in self.bar.attempts:
+            parked = bool(kept) and kept[-1].ended == "parked"
+            if parked and attempt.ended == "lost" and not attempt.settled and attempt.attempt not in tried:
+                continue
+            kept.append(attempt)
+        return kept
 
     @property
     def from_s(self) -> float:
@@ -117,6 +129,20 @@ class _Reader:
         assert found is not None
         self.story.bar = found
         return self.story
+
+
+def story_of(settled: Settled, commits: Iterable[Commit]) -> Story | None:
+    """The turn as these commits tell it, which begin before it; None if it is not over in them.
+
+    Raises:
+        LogBroken, FormatTooNew
+    """
+    reader = _Reader(settled)
+    for commit in commits:
+        reader.take(commit, records_of(settled.session, commit))
+        if reader.over:
+            return reader.end()
+    return None
 
 
 async def read_story(world: World, settled: Settled) -> Story | None:

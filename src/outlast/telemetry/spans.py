@@ -80,7 +80,7 @@ class _Making:
 def spans_of(story: Story) -> list[Span]:
     """Every span of the turn, parents before their children."""
     making = _Making(story)
-    for number, attempt in enumerate(story.bar.attempts, 1):
+    for number, attempt in enumerate(story.attempts, 1):
         making.numbers[attempt.attempt] = number
         making.ends[attempt.attempt] = attempt
     spans = [_turn(making), *_attempts(making)]
@@ -92,7 +92,8 @@ def spans_of(story: Story) -> list[Span]:
 def _turn(making: _Making) -> Span:
     story, bar = making.story, making.story.bar
     opened = story.settled.opened
-    lost = sum(attempt.ended == "lost" for attempt in bar.attempts)
+    attempts = story.attempts
+    lost = sum(attempt.ended == "lost" for attempt in attempts)
     attributes: dict[str, Value] = {
         names.OPERATION: "invoke_agent",
         names.PROVIDER: names.SCOPE,
@@ -100,11 +101,11 @@ def _turn(making: _Making) -> Span:
         names.AGENT_ID: opened.agent,
         **making.common,
         names.TURN_STATUS: bar.status,
-        names.ATTEMPTS: len(bar.attempts),
+        names.ATTEMPTS: len(attempts),
         names.ATTEMPTS_LOST: lost,
         names.TURN_COST: bar.usage.cost_usd,
     }
-    version = next((one.versions[opened.agent] for one in bar.attempts if opened.agent in one.versions), "")
+    version = next((one.versions[opened.agent] for one in attempts if opened.agent in one.versions), "")
     if version:
         attributes[names.AGENT_VERSION] = version
     if story.forked is not None:
@@ -118,7 +119,7 @@ def _turn(making: _Making) -> Span:
 def _attempts(making: _Making) -> Iterator[Span]:
     story = making.story
     root = making.ref(story.ids.root)
-    for attempt in story.bar.attempts:
+    for attempt in story.attempts:
         if attempt.last_s < story.from_s:
             continue  # of the source of a fork
         number, saved = making.numbers[attempt.attempt], attempt.saved
@@ -163,7 +164,7 @@ def _lane(making: _Making, lane: Lane) -> Iterator[Span]:
         span for call in lane.calls if call.kind in {"model", "tool"} for span in _tries(making, call, lane)
     ]
     if lane.begun_by:
-        for attempt in making.story.bar.attempts:
+        for attempt in making.story.attempts:
             within = [span for span in tried if span.attributes[names.FENCE] == attempt.attempt]
             if within:
                 yield _sub_agent(making, lane, attempt.attempt, within)

@@ -19,6 +19,7 @@ from outlast.errors import HarnessMissing
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
+from outlast.tracing import COLLECTOR_KEYS
 
 SEEN: Final[Mapping[str, Policy]] = {"read": "safe", "search": "safe", "think": "safe"}
 """The protocol's kinds of tools that only look; they name the tools of an agent whose model calls go past us."""
@@ -150,7 +151,7 @@ class Acp:
         return {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith("OUTLAST_") and not name.endswith(hidden)
+            if not name.startswith(("OUTLAST_", *COLLECTOR_KEYS)) and not name.endswith(hidden)
         }
 
     def _environ(self, home: Path, door: Door) -> Mapping[str, str]:

@@ -17,6 +17,7 @@ from outlast.adapters.claude_code.dialogue import SENTINEL
 from outlast.adapters.claude_code.hello import TOKEN_VARIABLE
 from outlast.adapters.program import past_proxies
 from outlast.ids import stable_uuid
+from outlast.tracing import COLLECTOR_KEYS
 from outlast.wrapping import TYPED
 
 SERVER: Final = "outlast"
@@ -66,7 +67,7 @@ _ELSEWHERE: Final = (
 """Variables that would lead model calls past the gateway, or hooks away: emptied."""
 FOR_A_PERSON: Final = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
 """Those of them that stay where a person is at the terminal."""
-_FOREIGN: Final = ("ANTHROPIC_", "CLAUDE", "OUTLAST_")
+_FOREIGN: Final = ("ANTHROPIC_", "CLAUDE", "OUTLAST_", *COLLECTOR_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

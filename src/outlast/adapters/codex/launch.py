@@ -17,6 +17,7 @@ from outlast.adapters.program import past_proxies
 from outlast.adapters.shapes import Json, as_list, as_object
 from outlast.ids import sha256
 from outlast.tool import Tool
+from outlast.tracing import COLLECTOR_KEYS
 
 PROVIDER: Final = "outlast"
 """Name of the gateway among the model providers in Codex's configuration."""
@@ -48,9 +49,9 @@ OURS: Final = (
     "openai_base_url", "profile", "profiles", "projects", "sandbox_mode",
 )  # fmt: skip
 """Configuration that no user may set: it would lead past a gate, or past the gateway."""
-_HIDDEN: Final = ("OUTLAST_*",)
+_HIDDEN: Final = ("OUTLAST_*", *COLLECTOR_KEYS)
 """What commands of the model do not find in their environment."""
-_FOREIGN: Final = ("CODEX", "OPENAI_", "OUTLAST_")
+_FOREIGN: Final = ("CODEX", "OPENAI_", "OUTLAST_", *COLLECTOR_KEYS)
 _HEADLESS: Final = (
     ("SessionStart", "session_start", "hello", HELLO_TIMEOUT_S),
     # A turn that goes on with a compaction asks the model for that first.

@@ -20,6 +20,7 @@ from outlast.errors import HarnessError
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
+from outlast.tracing import COLLECTOR_KEYS
 
 TESTED: Final = ("0.80.1",)
 NODE: Final = "24"
@@ -27,7 +28,7 @@ MODULE: Final = Path(__file__).with_name("outlast.js")
 """What an agent of eve's needs, to be copied into it."""
 
 _PROGRAM: Final = "node_modules/eve/bin/eve.js"
-_FOREIGN: Final = ("EVE_", "OUTLAST_", "WORKFLOW_")
+_FOREIGN: Final = ("EVE_", "OUTLAST_", "WORKFLOW_", *COLLECTOR_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from outlast.adapters.opencode.policies import SERVER
 from outlast.adapters.program import past_proxies
 from outlast.adapters.shapes import Json, as_list, as_object
 from outlast.beneath import Beneath
+from outlast.tracing import COLLECTOR_KEYS
 
 PLUGIN: Final = Path(__file__).with_name("plugin.js")
 USER: Final = "opencode"
@@ -37,7 +38,7 @@ BARE: Final[Mapping[str, str]] = {
     "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
 }
 """Where it has no tools of its own: nothing of its directory and those above is read, be it rules or configuration."""
-_FOREIGN: Final = ("ANTHROPIC_", "OPENAI_", "OPENCODE", "OUTLAST_")
+_FOREIGN: Final = ("ANTHROPIC_", "OPENAI_", "OPENCODE", "OUTLAST_", *COLLECTOR_KEYS)
 HOME: Final = ".outlast-opencode"
 """Name below the session's home of the directory of everything that OpenCode keeps, of each session in one of its own.
 

@@ -12,6 +12,7 @@ from outlast.adapter import Door
 from outlast.adapters.pi.session import CONTINUE
 from outlast.adapters.program import past_proxies
 from outlast.ids import stable_uuid
+from outlast.tracing import COLLECTOR_KEYS
 
 HOME: Final = ".outlast-pi"
 """Name below the session's home of the directory of everything that Pi keeps, of each session in one of its own.
@@ -45,7 +46,7 @@ SETTINGS: Final[Mapping[str, Any]] = {
 """Settings that stand above the agent's own: the gateway owns the retries, and nothing is asked beside the turn."""
 BARE: Final = ("--no-builtin-tools", "--no-context-files", "--no-prompt-templates", "--no-skills")
 """Takes away its own tools, and what it reads by itself of its directory, of those above and of its own."""
-_FOREIGN: Final = ("ANTHROPIC_", "OPENAI_", "OUTLAST_", "PI_")
+_FOREIGN: Final = ("ANTHROPIC_", "OPENAI_", "OUTLAST_", "PI_", *COLLECTOR_KEYS)
 _CONTEXT: Final = 200_000
 _ANSWER: Final = 32_000
 

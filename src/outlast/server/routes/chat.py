@@ -143,10 +143,10 @@ async def _prompt(call: Call[ChatRequest, ChatQuery], session: Session) -> str:
     if call.body.trigger == "regenerate-message":
         return await _again(call, session, message.id, text)
     try:
-        await session.send(text, id=message.id)
+        await session.send(text, id=message.id, traceparent=call.traceparent)
     except InputConflict:  # the message was edited
         edited = f"{message.id}~{digest(text.encode())[:8]}"
-        await session.send(text, id=edited)
+        await session.send(text, id=edited, traceparent=call.traceparent)
         return edited
     return message.id
 
@@ -170,7 +170,7 @@ async def _again(call: Call[ChatRequest, ChatQuery], session: Session, message: 
         again = f"{message}~again-{nth}"
         found = await session.world.find_input(session.id, again)
         if found is None or found.consumed_by is None:
-            await session.send(text, id=again)
+            await session.send(text, id=again, traceparent=call.traceparent)
             return again
     raise BadInput(detail=f"A message can be answered again {AGAIN_LIMIT} times.")
 

@@ -100,7 +100,9 @@ class Input(msgspec.Struct, frozen=True):
 async def send_prompt(call: Call[Prompt, Nothing]) -> Taken:
     """Begin a turn with a prompt. It is durable when this answers; a worker carries it out."""
     session, body = await session_of(call), call.body
-    turn = await session.send(body.text, id=body.id, priority=body.priority, busy=body.busy)
+    turn = await session.send(
+        body.text, id=body.id, priority=body.priority, busy=body.busy, traceparent=call.traceparent
+    )
     return await _taken(call, turn.input)
 
 

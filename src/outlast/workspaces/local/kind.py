@@ -12,6 +12,7 @@ from anyio import to_thread
 from outlast.drive import Capture
 from outlast.errors import BadInput, WorkspaceError
 from outlast.logs import logger
+from outlast.tracing import COLLECTOR_KEYS
 from outlast.workspace import Command, Files, Ran, Stay
 from outlast.workspaces.drive import Drive, Folder
 from outlast.workspaces.local import commands
@@ -78,7 +79,9 @@ class LocalSite:
         return True
 
     async def run(self, command: Command) -> Ran:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+        env = {
+            name: value for name, value in os.environ.items() if not name.startswith((OWN, *COLLECTOR_KEYS))
+        }
         return await self._runs.run(
             command, lambda: commands.run(command, self._stay.processes, self._directory, env)
         )
