@@ -145,7 +145,7 @@ class Stage:
             await self.hire()
         victim = self.workers.pop(name or next(iter(self.workers)))
         victim.send_signal(signal.SIGKILL)
-        await victim.wait()
+        await victim.communicate()  # to the end of what it says: then nobody of it is left
         self.killed += 1
 
     async def strike(self, every_s: float) -> None:
@@ -182,7 +182,7 @@ async def stage(directory: Path, *, seed: int, beside: Sequence[BaseRoute] = ())
                     worker.kill()
             with anyio.CancelScope(shield=True):
                 for worker in place.workers.values():
-                    await worker.wait()
+                    await worker.communicate()
             tasks.cancel_scope.cancel()
 
 

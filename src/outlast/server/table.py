@@ -5,6 +5,7 @@ from typing import Final
 
 from outlast.server.operations import Operation
 from outlast.server.routes import (
+    ag_ui,
     approvals,
     chat,
     documents,
@@ -37,6 +38,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
     *webhooks.OPERATIONS,
     *metrics.OPERATIONS,
     *chat.OPERATIONS,
+    *ag_ui.OPERATIONS,
     *health.OPERATIONS,
 )
 """In the order in which the OpenAPI shows them. Of two paths that fit, the first is taken."""
