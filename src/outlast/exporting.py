@@ -2,7 +2,7 @@
 
     outlast.json             which session it is, and which version of this layout (`Cover`)
     commits/00000001.ndjson  commits from that number on, one a line: {"header": …, "records": […]}
-    inputs.ndjson            what waits in its inbox, one a line: {"id": …, "refs": […], "input": …}
+    inputs/00000001.json     what waits in its inbox, in order: {"id": …, "refs": […], "input": …}
     blobs/NAME               what `refs` of headers and inputs name, and payloads as `ref`: the plain bytes
     missing.ndjson           blobs that are named and whose bytes are gone: {"ref": …}
 
@@ -67,7 +67,8 @@ async def _files(world: World, head: SessionHead, now_s: float) -> AsyncGenerato
         yield f"commits/{after + 1:08}.ndjson", b"".join(_line(commit) for commit in commits)
         after = commits[-1].header.seq
     names |= dict.fromkeys(ref for one in waiting for ref in one.refs)
-    yield "inputs.ndjson", b"".join(_line_of_input(one) for one in waiting)
+    for number, one in enumerate(waiting, 1):
+        yield f"inputs/{number:08}.json", _input(one)
     missing: list[str] = []
     for name in names:
         data = await _blob(world, head.session, name)
@@ -96,9 +97,9 @@ def _line(commit: Commit) -> bytes:
     return _json({"header": commit.header, "records": records}) + b"\n"
 
 
-def _line_of_input(one: Input) -> bytes:
+def _input(one: Input) -> bytes:
     value: dict[str, Any] = {"id": one.id, "refs": one.refs, "input": msgspec.Raw(unsqueeze(one.body))}
-    return _json(value) + b"\n"
+    return _json(value)
 
 
 def _json(value: object) -> bytes:

@@ -250,7 +250,7 @@ async def test_an_export_holds_every_commit_and_every_blob(door: Door) -> None:
     for ref in refs:
         blob = await door.ask("GET", f"/v1/sessions/s/blobs/{ref}")
         assert blob.content == data[f"blobs/{ref}"]
-    assert json.loads(data["inputs.ndjson"])["id"] == "waits"
+    assert json.loads(data["inputs/00000001.json"])["id"] == "waits"
     assert (data["missing.ndjson"], json.loads(data["outlast.json"])["seq"]) == (b"", len(commits))
     assert [what for _, what, _ in door.audited] == ["export"]
 

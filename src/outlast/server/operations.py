@@ -24,6 +24,7 @@ from starlette.responses import Response
 
 from outlast.adapter import Agent
 from outlast.clock import Clock
+from outlast.errors import Declined
 from outlast.links import Links
 from outlast.server.access import Doorkeeper, Identity, Scope
 from outlast.server.feeds import Hub
@@ -57,6 +58,32 @@ class Hook:
     tenant: str
 
 
+EXPORTS: Final = 4
+
+
+class Bounded:
+    """So many of something at once; what comes beyond is told to come back."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def begin(self) -> None:
+        """One more. Whoever begins ends, however that comes about.
+
+        Raises:
+            Declined: there are as many as there may be.
+        """
+        if not self._left:
+            raise Declined(
+                status=429, detail="As many of these are under way as this server bears. Try again soon."
+            )
+        self._left -= 1
+
+    def end(self) -> None:
+        """One less."""
+        self._left += 1
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What the functions of operations stand on; one for the whole server."""
@@ -76,6 +103,8 @@ class Services:
     """Where who opens a session may let it work, by name; never a directory of this machine."""
     data: Path | None = None
     """Where outlast keeps what is of this machine: an erasure removes it there too."""
+    exports: Bounded = field(default_factory=lambda: Bounded(EXPORTS))
+    """Archives that are being read: each holds a page of a log, for as long as its reader takes."""
     meter: Meter = field(default_factory=Meter)
     links: Links | None = None
     """Makes links for approvals, and reads them."""
@@ -114,6 +143,8 @@ class Streamed:
     pieces: AsyncGenerator[bytes]
     media: str = "text/event-stream"
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    over: Callable[[], None] = lambda: None
+    """Called once, however it ends, also before its first piece."""
 
 
 Answer: TypeAlias = "msgspec.Struct | Response | Streamed | None"

@@ -23,13 +23,17 @@ class Stream(Response):
         self._pieces = streamed.pieces
         self._send_s = send_s
         self._held = held
+        self._over = streamed.over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with task_group() as tasks:
-            tasks.start_soon(self._until_gone, receive, tasks.cancel_scope)
-            with self._held:
-                await self._send_all(scope, send)
-            tasks.cancel_scope.cancel()
+        try:
+            async with task_group() as tasks:
+                tasks.start_soon(self._until_gone, receive, tasks.cancel_scope)
+                with self._held:
+                    await self._send_all(scope, send)
+                tasks.cancel_scope.cancel()
+        finally:
+            self._over()
 
     async def _until_gone(self, receive: Receive, scope: anyio.CancelScope) -> None:
         await until_gone(receive)

@@ -56,10 +56,11 @@ async def fork_session(call: Call[Fork, Nothing]) -> View:
 async def export_session(call: Call[Nothing, Nothing]) -> Streamed:
     """Give the whole session as a tar archive: its commits as JSON, and every blob that they name."""
     session = await session_of(call)
+    call.services.exports.begin()
     call.services.audit(call.identity, "export", {"session": session.id})
     headers = {"content-disposition": f'attachment; filename="{session.id}.tar"'}
     pieces = export(call.world, session.id, call.services.clock)
-    return Streamed(pieces, "application/x-tar", headers)
+    return Streamed(pieces, "application/x-tar", headers, call.services.exports.end)
 
 
 async def erase_session(call: Call[Nothing, Erase]) -> Erased:
