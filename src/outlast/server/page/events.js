@@ -2,9 +2,10 @@
 
 import { cell } from "./store.js";
 
-/** Commits in the first window that is asked for, and in each one before it. */
+/** Commits in the first window that is asked for. */
 const FIRST = 240;
-const MORE = 1200;
+/** Events that a window before it should hold: as many commits are asked for as held so many in the one behind it. */
+const WINDOW = 1600;
 const PAGE = 1000;
 /** How long a page that is not seen stays connected. */
 const UNSEEN_MS = 30_000;
@@ -42,6 +43,7 @@ export class Follower {
     this.cursor = `${this.from - 1}.${this.from === 1 ? 0 : BEHIND}`;
     const events = this.#settledOnly(await this.#window(this.from, seq));
     if (this.ended) return;
+    this.perCommit = Math.max(1, events.length / Math.max(1, seq - this.from + 1));
     this.heard(events);
     this.#listen();
   }
@@ -75,9 +77,10 @@ export class Follower {
   }
 
   async #earlier() {
-    const from = Math.max(1, this.from - MORE);
+    const from = Math.max(1, this.from - Math.ceil(WINDOW / this.perCommit));
     const events = await this.#window(from, this.from - 1, false);
     if (this.ended) return false;
+    this.perCommit = Math.max(1, events.length / (this.from - from));
     this.from = from;
     this.older(events);
     return true;

@@ -80,7 +80,10 @@ def _shell(sources: Mapping[str, bytes], version: str) -> bytes:
     """The shell, with the addresses of this version, all modules announced: else each would wait for who imports it."""
     scripts = sorted(name for name in sources if name.endswith(".js") and name != "theme.js")
     modules = [name for name in scripts if not name.startswith(_LATER)]
-    links = "\n".join(f'<link rel="modulepreload" href="/page/-/{name}">' for name in modules)
+    # Behind the styles, which the first paint waits for.
+    links = "\n".join(
+        f'<link rel="modulepreload" href="/page/-/{name}" fetchpriority="low">' for name in modules
+    )
     text = sources["index.html"].decode().replace("<!-- modules -->", links)
     return text.replace("/page/-/", f"/page/{version}/").encode()
 
