@@ -19,6 +19,7 @@ from benchmarks.measures.imports import imports
 from benchmarks.measures.kill import kill
 from benchmarks.measures.kill_claude_code import kill_claude_code
 from benchmarks.measures.kill_elsewhere import kill_elsewhere
+from benchmarks.measures.page import page
 from benchmarks.measures.peers import peers
 from benchmarks.measures.replay import replay, replay_many
 from benchmarks.measures.restart import restart
@@ -57,6 +58,7 @@ MEASURES: Final = (
     Measure("restart", restart, KEPT),
     Measure("replay", replay, KEPT),
     Measure("replay-many", replay_many, KEPT),
+    Measure("page", page, ON_DISK),
     Measure("idle", idle, KEPT),
     Measure("import", imports),
     Measure("drive", drive),

@@ -131,3 +131,49 @@ def test_an_edit_is_drawn_as_the_lines_that_it_changes(
         'async ([before, after]) => (await import("/diff.js")).changes(before, after)', [before, after]
     )
     assert ["".join(line) for line in found] == lines
+
+
+LIST = """async () => {
+  const { LongList } = await import("/list.js");
+  const frame = () => new Promise(requestAnimationFrame);
+  const made = (from, count) => Array.from({ length: count }, (_, at) => ({ key: `r${from + at}`, at: from + at }));
+  const list = new LongList({ draw: (row) => {
+    const node = document.createElement("div");
+    node.textContent = `row ${row.at}`;
+    node.style.height = `${20 + (row.at % 7) * 9}px`;
+    return { node };
+  }, label: "rows" });
+  document.body.append(list.node);
+  list.node.style.cssText = "height: 500px; overflow-y: auto; position: relative";
+  const style = document.createElement("style");
+  style.textContent = ".row { position: absolute; left: 0; right: 0 } .canvas { position: relative; overflow: clip }";
+  document.head.append(style);
+  const seen = () => [...list.node.querySelectorAll(".row")].filter((row) => {
+    const box = row.getBoundingClientRect();
+    const own = list.node.getBoundingClientRect();
+    return box.bottom > own.top + 1 && box.top < own.bottom - 1;
+  }).map((row) => [row.textContent, Math.round(row.getBoundingClientRect().top)]);
+  const settle = async () => { for (let n = 0; n < 6; n++) await frame(); };
+  let rows = made(5000, 5000);
+  list.show(rows);
+  await settle();
+  const end = seen();
+  list.node.scrollTop -= 4000;
+  await settle();
+  const before = seen();
+  rows = [...made(0, 5000), ...rows];
+  list.show(rows);
+  await settle();
+  const after = seen();
+  list.node.scrollTop = 0;
+  await settle();
+  return { end, before, after, top: seen()[0][0], most: list.node.querySelectorAll(".row").length };
+}"""
+
+
+def test_of_ten_thousand_rows_only_those_that_are_seen_are_in_the_document(modules: Page) -> None:
+    found: dict[str, Any] = modules.evaluate(LIST)
+    assert found["end"][-1][0] == "row 9999"
+    assert found["before"] == found["after"]
+    assert found["top"] == "row 0"
+    assert found["most"] < 120
