@@ -4,7 +4,7 @@
 import { button, el, fill } from "./dom.js";
 import { to } from "./router.js";
 import { everyFrame } from "./store.js";
-import { plain, plural, short } from "./words.js";
+import { bytes, plain, plural, short } from "./words.js";
 import { canvasOf } from "./waterfall/canvas.js";
 import { layoutOf } from "./waterfall/layout.js";
 import { tables } from "./waterfall/table.js";
@@ -12,6 +12,8 @@ import { addSaved, Unfolding } from "./waterfall/unfold.js";
 import { barText, facts, logText, nameOf, savedText, turnSentence } from "./waterfall/words.js";
 
 const TICK_MS = 250;
+/** For so many times as long as drawing took, what was drawn stands. */
+const REST = 12;
 const HINT = "Point at a call, or go from call to call with the arrow keys. Plus and minus zoom, Ctrl and the wheel too; drag to move.";
 const LEGEND = [["model", "model call"], ["tool", "tool call"], ["kept", "read from the log since"], ["lost", "lost or void try"], ["wait", "waits"], ["cut", "time cut short"]];
 
@@ -54,6 +56,7 @@ class View {
     this.older = null;
     this.known = [];
     this.log = null;
+    this.stored = 0;
     this.strip = el("div", { class: "wf-strip", role: "status" });
     this.turns = el("select", { "aria-label": "Turn", on: { change: () => this.#choose(Number(this.turns.value)) } });
     this.details = el("div", { class: "wf-details", "aria-live": "polite" });
@@ -70,6 +73,8 @@ class View {
     this.frame = everyFrame(() => this.draw());
     this.timer = setInterval(() => this.#tick(), TICK_MS);
     this.since = performance.now();
+    this.rests = 0;
+    this.again = null;
   }
 
   async load() {
@@ -84,7 +89,7 @@ class View {
 
   #begin(found) {
     this.unfolding = new Unfolding(found);
-    this.log = found.turn_log;
+    this.#weigh(found);
     this.known = [...(found.turns ?? [])].reverse();
     const early = this.early.filter((event) => behind(event.cursor, found.cursor));
     this.early = null;
@@ -113,11 +118,16 @@ class View {
   async #askLog() {
     try {
       const found = await this.api.ask("/timeline", { query: { turn: this.turn?.turn, limit: 1 } });
-      this.log = found.turn_log;
+      this.#weigh(found);
       this.frame.ask();
     } catch {
       // The figures that stand there are of a moment ago; the next attempt asks again.
     }
+  }
+
+  #weigh(found) {
+    this.log = found.turn_log;
+    this.stored = found.stored_bytes;
   }
 
   get turn() {
@@ -140,19 +150,38 @@ class View {
       const found = await this.api.ask("/timeline", { query: { turn: number, limit: 1 } });
       if (this.ended) return;
       this.older = number === newest?.turn ? null : new Unfolding({ ...found, attempt: null }).turn;
-      this.log = found.turn_log;
+      this.#weigh(found);
       this.canvas.whole();
+      this.rests = 0;
       this.frame.ask();
     } catch (error) {
       fill(this.strip, el("p", { class: "why" }, error.message));
     }
   }
 
+  /** What is open grows with time alone. */
   #tick() {
-    if (!this.older && this.unfolding?.turn?.status === "open" && !document.hidden) this.frame.ask();
+    const turn = this.unfolding?.turn;
+    if (!this.older && turn?.status === "open" && !turn.attempts.at(-1)?.ended && !document.hidden) this.frame.ask();
   }
 
+  /** A large turn is drawn anew less often than a small one: most of the time stays for whoever moves what is drawn. */
   draw() {
+    const began = performance.now();
+    if (began < this.rests) return this.#later();
+    this.#draw();
+    const cost = performance.now() - began;
+    this.rests = began + cost * REST;
+  }
+
+  #later() {
+    this.again ??= setTimeout(() => {
+      this.again = null;
+      this.frame.ask();
+    }, this.rests - performance.now());
+  }
+
+  #draw() {
     const turn = this.turn;
     if (this.ended || !this.unfolding) return;
     if (!turn) return void fill(this.strip, el("p", {}, "This session has had no turn yet."));
@@ -169,11 +198,12 @@ class View {
     const [lead, saved, end] = turnSentence(turn);
     const sum = addSaved(this.unfolding.saved);
     const all = sum.takeovers > turn.saved.takeovers ? savedText(sum) : "";
-    const key = [lead, saved, all, logText(this.log)].join("\n");
+    const taken = this.log ? `The log of this turn takes up ${logText(this.log)}; the session, with all that it names, ${bytes(this.stored ?? 0)}.` : "";
+    const key = [lead, saved, all, taken].join("\n");
     if (key === this.said) return;
     this.said = key;
     fill(this.strip, el("p", { class: "wf-saved" }, lead, saved ? el("strong", {}, saved) : null, end),
-      el("p", { class: "dim" }, this.log ? `The log of this turn takes up ${logText(this.log)}.` : "", all ? ` All turns together: ${all} saved.` : ""));
+      el("p", { class: "dim" }, taken, all ? ` All turns together: ${all} saved.` : ""));
   }
 
   #tell(bar) {
@@ -188,6 +218,7 @@ class View {
   end() {
     this.ended = true;
     clearInterval(this.timer);
+    clearTimeout(this.again);
     this.frame.end();
     this.canvas.end();
   }

@@ -51,6 +51,8 @@ class Drawn(msgspec.Struct, frozen=True):
     """Of the session."""
     turn_log: LogCost
     """Of the turn: what came while it was open."""
+    stored_bytes: int
+    """What the session takes up in its store: its log, what it names, and what waits for it."""
 
 
 async def get_timeline(call: Call[Nothing, Wanted]) -> Drawn:
@@ -80,6 +82,7 @@ async def get_timeline(call: Call[Nothing, Wanted]) -> Drawn:
         timeline.saved,
         picture.log,
         LogCost() if found is None else picture.by_turn.get(found.turn, LogCost()),
+        (await call.world.stored(session.id)).bytes,
     )
 
 
