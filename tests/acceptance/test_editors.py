@@ -123,6 +123,25 @@ async def _sent(window: Window, session: str) -> None:
         await window.prompt(session, STORY)
 
 
+async def test_who_reads_along_is_told_no_word_twice_when_the_worker_dies_in_mid_sentence(
+    counter: Counter,
+) -> None:
+    desktop = Desktop()
+    said = desktop.said
+    async with (
+        opened_editor(counter, DESK, "--live", desktop=desktop) as window,
+        anyio.create_task_group() as tasks,
+    ):
+        session = await window.begin()
+        tasks.start_soon(window.prompt, session, script(says("Half a |sentence."), says("Last.")))
+        ring = await rung(counter)
+        await desktop.until(lambda: said() == ["Half a "])
+        os.kill(ring.pid, signal.SIGKILL)
+        (await rung(counter)).answer("go on")
+        await desktop.until(lambda: "Last." in "".join(said()))
+    assert "".join(said()) == "Half a sentence.Last."
+
+
 async def test_what_is_denied_does_not_run(counter: Counter) -> None:
     desktop = Desktop(chosen("reject_once"))
     async with opened_editor(counter, DESK, desktop=desktop) as window:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from acp import schema
 
+from outlast.cli.acp.live import AGAIN
 from outlast.cli.acp.prompts import prompt_text
 from outlast.cli.acp.said import said_in
 from outlast.cli.acp.shown import Shown, Update
@@ -93,6 +94,60 @@ def test_a_text_is_shown_when_its_call_is_settled_and_what_was_retracted_never()
     assert texts(after) == [("agent_message_chunk", "I begin.")]
     over = event("turn.settled", "I begin.", turn=1, status="done")
     assert drawn(shown, over) == []
+
+
+def heard(shown: Shown, *events: Event) -> str:
+    return "".join(text for _, text in texts(drawn(shown, *events)))
+
+
+def says_live(text: str, offset: int = 0) -> Event:
+    return event("call.text", call=1, text=text, offset=offset)
+
+
+def test_live_text_is_not_said_again_as_long_as_it_is_the_same() -> None:
+    shown = Shown("/shop", set(), ManualClock(), live=True)
+    first = heard(shown, asks(1), says_live("I be"), says_live("gin", 4))
+    assert first == "I begin"
+    again = heard(shown, event("call.retracted", call=1), event("attempt.opened"), says_live("I beg"))
+    assert again == ""
+    assert heard(shown, says_live("in here.", 5)) == " here."
+    settled = event("call.settled", {"text": "I begin here. Now."}, call=1, status="ok")
+    assert heard(shown, settled) == " Now."
+    assert (
+        heard(
+            shown, asks(1), says_live("Next."), event("call.settled", {"text": "Next."}, call=1, status="ok")
+        )
+        == "Next."
+    )
+
+
+def test_live_text_that_is_given_otherwise_says_that_it_was_cut_off() -> None:
+    shown = Shown("/shop", set(), ManualClock(), live=True)
+    heard(shown, asks(1), says_live("I begin"), event("attempt.opened"))
+    assert heard(shown, says_live("I st")) == f"{AGAIN}I st"
+    assert (
+        heard(shown, says_live("art.", 4), event("call.settled", {"text": "I start."}, call=1, status="ok"))
+        == "art."
+    )
+    assert heard(shown, asks(2), event("call.settled", {"text": "Then."}, call=2, status="ok")) == "Then."
+
+
+def test_live_text_whose_beginning_was_not_heard_waits_until_it_is_whole() -> None:
+    shown = Shown("/shop", set(), ManualClock(), live=True)
+    assert heard(shown, asks(1), says_live("in", 5)) == ""
+    assert heard(shown, event("call.settled", {"text": "I begin"}, call=1, status="ok")) == "I begin"
+    unlike = [
+        {"type": "text", "text": "One."},
+        {"type": "text", "text": " "},
+        {"type": "text", "text": "Two."},
+    ]
+    told = heard(
+        shown,
+        asks(1),
+        says_live("One. Two."),
+        event("call.settled", {"content": unlike}, call=1, status="ok"),
+    )
+    assert told == "One. Two."
 
 
 def test_a_result_that_nobody_said_is_said_and_a_failure_of_anothers_turn_too() -> None:

@@ -7,6 +7,7 @@
 * `screen` — the editor at the other end
 * `conversation` — one session that an editor has open: shown from the log, prompted, decided about
 * `shown` — what each event of a log is on the screen of an editor
+* `live` — text while it is said, for who wants that
 * `said`, `tools`, `listed`, `prompts` — texts of answers, tool calls and sessions as editors draw them · what they send
 * `questions` — decisions as an editor asks its user for them
 """

@@ -21,6 +21,11 @@ from outlast.errors import HarnessMissing
 @click.option(
     "--detached", is_flag=True, help="Bring no worker along: some `outlast work` carries out the turns."
 )
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Show text while it is said, and say so where it was cut off and given again.",
+)
 @click.option("--world", metavar="URL", help="The World to use, in place of OUTLAST_WORLD.")
 def acp(
     agent: str,
@@ -28,6 +33,7 @@ def acp(
     workspace: str | None,
     allow: tuple[str, ...],
     detached: bool,
+    live: bool,
     world: str | None,
 ) -> None:
     """Let an editor open durable sessions of AGENT: it speaks the Agent Client Protocol on standard input and output.
@@ -41,7 +47,9 @@ def acp(
         for warning in found.adapter.check():
             click.echo(f"outlast: {warning}", err=True)
         try:
-            wish = loaded("outlast.cli.acp.answering:Wish")(found, agent, model, workspace, allow, detached)
+            wish = loaded("outlast.cli.acp.answering:Wish")(
+                found, agent, model, workspace, allow, detached, live
+            )
             serve = loaded("outlast.cli.acp.answering:serve")
         except ModuleNotFoundError as error:
             raise HarnessMissing(

@@ -81,6 +81,8 @@ class Conversation:
     """Its worker; None: it is left to workers elsewhere."""
     wake: Any
     """Tells whoever starts workers that the session is ready."""
+    live: bool = False
+    """Text is shown while it comes."""
     _own: set[str] = field(default_factory=set[str])
     _waiting: dict[str, "asyncio.Future[Answered]"] = field(
         default_factory=dict[str, "asyncio.Future[Answered]"]
@@ -99,7 +101,7 @@ class Conversation:
     _works: bool = False
 
     def __post_init__(self) -> None:
-        self._shown = Shown(self.cwd, self._own, self.clock)
+        self._shown = Shown(self.cwd, self._own, self.clock, live=self.live)
 
     # -- from the log to the editor
 

@@ -58,6 +58,8 @@ class Wish:
     workspace: str | None
     allow: tuple[str, ...]
     detached: bool
+    live: bool = False
+    """Text is shown while it comes, though it may be retracted."""
 
 
 def told(
@@ -315,7 +317,15 @@ class Desk:
             agents = (self._wish.reference,) if ":" in self._wish.reference else ()
             environ = {**os.environ, "OUTLAST_WORLD": self._setup.settings.world_url}
             companion = Companion((*agents, "--session", session.id), environ, self.screen.note)
-        return Conversation(session, self.screen, self._setup.clock, opened.cwd, companion, self._setup.wake)
+        return Conversation(
+            session,
+            self.screen,
+            self._setup.clock,
+            opened.cwd,
+            companion,
+            self._setup.wake,
+            self._wish.live,
+        )
 
     def _note_servers(self, servers: Sequence[Any] | None) -> None:
         if servers:

@@ -3,7 +3,8 @@
 ACP knows no retraction: what was said stays on the screen. So:
 
 * **The text of a model call is shown when the call is settled**, and only then: text that may yet be retracted is
-  never shown, and no sentence comes twice.
+  never shown, and no sentence comes twice. Who would rather read along asks for `live`, and sees where an answer was
+  cut off and given again (`live.Speech`).
 * The output of a tool may be replaced, so it is shown live, and what a dead attempt showed is taken back.
 * Everything follows from the log: an editor that loads the session is shown the same again, from its first word.
 """
@@ -16,6 +17,7 @@ from acp import schema
 
 from outlast.adapters.shapes import as_list, as_object, as_objects
 from outlast.calls import MAIN
+from outlast.cli.acp.live import Speech
 from outlast.cli.acp.said import said_in
 from outlast.cli.acp.tools import (
     CONTENT_LIMIT,
@@ -64,9 +66,11 @@ class Shown:
     Args:
         cwd: where the session works; relative paths are below it.
         own: ids of the prompts that this editor sent: it shows them itself.
+        live: show the text of a model call while it comes.
     """
 
-    def __init__(self, cwd: str, own: set[str], clock: Clock) -> None:
+    def __init__(self, cwd: str, own: set[str], clock: Clock, *, live: bool = False) -> None:
+        self._speech = Speech() if live else None
         self._cwd = cwd
         self._own = own
         self._clock = clock
@@ -92,9 +96,13 @@ class Shown:
                 return self._progress(event, status="in_progress")
             case "call.output":
                 return self._output(event)
+            case "call.text":
+                return self._spoken(event)
             case "call.retracted":
+                self._cut(event.call)
                 return self._taken_back(event.call)
             case "attempt.opened":
+                self._cut(0)
                 return [update for call in list(self._calls) for update in self._taken_back(call)]
             case "call.settled":
                 return self._settled(event, value)
@@ -165,14 +173,34 @@ class Shown:
         if event.status != "ok" or call.lane != MAIN:
             return []
         found: list[Update] = []
-        for kind, text in said_in(value):
+        said = said_in(value)
+        if self._speech is not None:
+            rest = self._speech.end("".join(text for kind, text in said if kind == "text"))
+            self._text = next((text for kind, text in reversed(said) if kind == "text"), self._text)
+            return [agent_says(rest, event.call)] if rest else []
+        for kind, text in said:
             found.append(agent_says(text, event.call) if kind == "text" else _thinks(text, event.call))
             self._text = text if kind == "text" else self._text
         return found
 
+    def _spoken(self, event: Event) -> Sequence[Update]:
+        call = self._calls.get(event.call)
+        if self._speech is None or call is None or (call.kind, call.lane) != ("model", MAIN):
+            return []
+        added = self._speech.hear(event.offset, event.text)
+        return [agent_says(added, event.call)] if added else []
+
+    def _cut(self, number: int) -> None:
+        """What a model call has said is void; 0: of all that are open."""
+        call = self._calls.get(number)
+        if self._speech is not None and (not number or (call is not None and call.lane == MAIN)):
+            self._speech.cut()
+
     def _over(self, event: Event, value: object) -> Sequence[Update]:
         """A result that nobody has said yet; of a turn that the editor does not wait for also why it failed."""
         self._calls.clear()
+        if self._speech is not None:
+            self._speech.end("")
         said, self._text = self._text, ""
         if (
             event.status == "done"
