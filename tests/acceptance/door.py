@@ -150,5 +150,6 @@ def filled(operation: Operation, **named: str) -> str:
         "ref": "x" * 22,
         "input": "p1",
         "link": "l",
+        "chat": "s",
     }
     return operation.path.format(**{**parts, **named})

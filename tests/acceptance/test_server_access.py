@@ -20,7 +20,7 @@ from tests.acceptance.door import PAYS, THEIRS, Door, filled, opened_door
 from tests.http_reference import PAGE, written
 
 GUARDED = [one for one in OPERATIONS if one.scope is not None]
-OF_A_SESSION = [one for one in GUARDED if "{session}" in one.path]
+OF_A_SESSION = [one for one in GUARDED if "{session}" in one.path or "{chat}" in one.path]
 CHANGING = [one for one in GUARDED if one.method != "GET"]
 
 
@@ -109,7 +109,7 @@ async def test_another_tenant_s_session_is_answered_as_one_that_never_was(door: 
     await door.asked("s")
     before = await door.get("/v1/sessions/s")
     theirs = await door.ask(one.method, filled(one), _body(one), tenant=THEIRS)
-    never = await door.ask(one.method, filled(one, session="never"), _body(one), tenant=THEIRS)
+    never = await door.ask(one.method, filled(one, session="never", chat="never"), _body(one), tenant=THEIRS)
     assert theirs.status_code == never.status_code == 404, theirs.text
     assert theirs.text.replace("'s'", "X") == never.text.replace("'never'", "X")
     assert await door.get("/v1/sessions/s") == before
@@ -133,6 +133,32 @@ async def test_a_session_of_the_same_name_is_another_tenant_s_own(door: Door) ->
     await door.post("/v1/sessions/s/turns", {"text": PAYS}, tenant=THEIRS)
     assert (await door.get("/v1/sessions/s"))["head"]["waiting_inputs"] == 0
     assert (await door.get("/v1/sessions/s", tenant=THEIRS))["head"]["waiting_inputs"] == 1
+
+
+SAYS = {"id": "m1", "role": "user", "content": "hi", "parts": [{"type": "text", "text": "hi"}]}
+DECIDES = {"interruptId": "call-2-0", "status": "resolved", "payload": True}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat", {"id": "s", "messages": [SAYS]}),
+        ("/v1/ag-ui", {"threadId": "s", "runId": "r", "messages": [SAYS]}),
+        ("/v1/ag-ui", {"threadId": "s", "runId": "r", "messages": [SAYS], "resume": [DECIDES]}),
+    ],
+)
+async def test_a_front_end_of_another_tenant_reaches_none_of_my_sessions(
+    door: Door, path: str, body: dict[str, object]
+) -> None:
+    await door.asked("s")
+    before = await door.get("/v1/sessions/s")
+    theirs = await door.ask("POST", path, body, tenant=THEIRS)
+    never = await door.ask(
+        "POST", path, {**body, ("id" if "id" in body else "threadId"): "never"}, tenant=THEIRS
+    )
+    assert theirs.status_code == never.status_code in {400, 404}
+    assert theirs.text.replace("'s'", "X") == never.text.replace("'never'", "X")
+    assert await door.get("/v1/sessions/s") == before
 
 
 async def test_every_answer_says_what_a_browser_may_do_with_it(door: Door) -> None:
