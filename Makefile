@@ -36,7 +36,7 @@ FLAGS = $(if $(HARNESS),--harness $(HARNESS)) $(if $(WORLD),--world '$(WORLD_URL
   $(if $(SEED),--seed $(SEED)) $(ARGS)
 PYTEST = $(if $(SEED),OUTLAST_TEST_SEED=$(SEED)) $(PY) -m pytest
 
-.PHONY: help setup programs clients lock demo fast repeat test test-rest test-all check fix bench soak docs changelog build clean
+.PHONY: help setup programs clients lock demo fast repeat test test-rest test-all check fix bench soak docs changelog build clean phoenix
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /:/' | awk -F: '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -75,6 +75,12 @@ clients:  ## install the npm packages of front ends that tests run, into .cache;
 	  echo "$$want" > .cache/clients/.installed; \
 	fi
 
+# A tool of one test, which looks at traces in it: of another licence, and not in the lock.
+PHOENIX := arize-phoenix==20.26.1
+phoenix: setup  ## install Phoenix, in which a test looks at traces, into .cache; does nothing when it is there
+	@[ -x .cache/phoenix/bin/phoenix ] || { $(UV) venv --quiet --clear --python $(PY) .cache/phoenix \
+	  && $(UV) pip install --quiet --python .cache/phoenix/bin/python $(PHOENIX); }
+
 demo: programs  ## a real turn, killed three times and carried on, with its receipt (HARNESS=codex, opencode, pi, python; WORLD=postgres or a URL), or a pull request in three ways (STORY=pricing)
 	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
 
@@ -87,7 +93,7 @@ test: programs clients  ## the fast set, then real SIGKILLs and the real Claude 
 	$(PYTEST) -n $(or $(JOBS),2) --dist worksteal -m "(apart or crash or harness or server or hypothesis) and not full" $(ARGS) || rc=1; \
 	exit $$rc
 
-test-rest: programs clients  ## what test-all adds to test: the whole product of cases and long property tests
+test-rest: programs clients phoenix  ## what test-all adds to test: the whole product of cases and long property tests
 	@$(PYTEST) -n $(or $(JOBS),auto) --hypothesis-profile=big --timeout=600 --dist worksteal -m "full or hypothesis" $(ARGS)
 
 repeat: programs clients  ## run once more, one after the other, what failed in the last test or test-rest

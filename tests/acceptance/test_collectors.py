@@ -57,7 +57,7 @@ async def _settled() -> AsyncGenerator[tuple[World, Settled]]:
 
 
 async def test_spans_and_figures_come_over_the_wire(world: World, otlp: Otlp) -> None:
-    async with open_otlp(BOTH, SystemClock(), "w-1") as collector:
+    async with open_otlp(BOTH, SystemClock(), "w-1", answer_s=30.0) as collector:
         await _told(world, collector, CALLER)
     spans = otlp.spans
     assert [span.name for span in spans] == [
@@ -79,14 +79,14 @@ async def test_a_sampler_of_the_environment_is_heard(
     world: World, otlp: Otlp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
-    async with open_otlp(BOTH, SystemClock(), "w-1") as collector:
+    async with open_otlp(BOTH, SystemClock(), "w-1", answer_s=30.0) as collector:
         await _told(world, collector)
     assert not otlp.spans
     assert otlp.figures(names.AGENT_DURATION), "figures are of every turn"
 
 
 async def test_who_asks_says_whether_it_is_sampled(world: World, otlp: Otlp) -> None:
-    async with open_otlp(BOTH, SystemClock(), "w-1") as collector:
+    async with open_otlp(BOTH, SystemClock(), "w-1", answer_s=30.0) as collector:
         await _told(world, collector, CALLER[:-2] + "00")
     assert not otlp.spans
 
@@ -132,7 +132,7 @@ async def test_a_collector_that_refuses_or_is_gone_is_left_alone(otlp: Otlp) -> 
 
 async def test_a_turn_of_many_calls_is_sent_in_pieces(world: World, otlp: Otlp) -> None:
     agent = agent_of([say("one", *[call("look")] * 600)], look)
-    async with open_otlp(BOTH, SystemClock(), "w-1") as collector:
+    async with open_otlp(BOTH, SystemClock(), "w-1", answer_s=30.0) as collector:
         await opened(world, agent)
         await Desk(world, collector=collector).work(agent)
     assert len(otlp.traces) == 2

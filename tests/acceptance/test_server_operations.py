@@ -13,7 +13,7 @@ from outlast.clock import ManualClock
 from outlast.errors import BadInput, Refused
 from outlast.fold import records_of
 from outlast.links import Links, Pass, key_in
-from outlast.records import Decided
+from outlast.records import Decided, TurnOpened
 from outlast.signing import sign
 from outlast.squeezing import unsqueeze
 from outlast.world import World
@@ -365,3 +365,15 @@ async def test_a_method_that_an_address_does_not_take_is_told_which_it_takes(doo
     answer = await door.ask("PUT", "/v1/sessions/s")
     assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET")
     assert (await door.http.get("/v1/nowhere")).status_code == 404
+
+
+async def test_a_turn_stands_beneath_the_span_that_asked_for_it(door: Door) -> None:
+    caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    await door.post("/v1/sessions", {"session": "s", "agent": "teller"})
+    body = {"text": json.dumps([say("Hello.")])}
+    await door.ask("POST", "/v1/sessions/s/turns", body, headers={"traceparent": caller})
+    await door.ask("POST", "/v1/sessions/s/turns", body, headers={"traceparent": "nonsense"})
+    await door.work()
+    commits = await door.world.commits("s")
+    found = [record for commit in commits for record in records_of("s", commit)]
+    assert [one.traceparent for one in found if isinstance(one, TurnOpened)] == [caller, ""]

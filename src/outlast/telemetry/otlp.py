@@ -99,7 +99,7 @@ class OtlpCollector:
         story = await read_story(world, settled)
         if story is None:
             return ""
-        spans = spans_of(story)
+        spans = await anyio.to_thread.run_sync(spans_of, story)  # of a long turn it takes a while
         if self._exporter is not None and self._is_sampled(spans[0]):
             spans = await complete(world, story, spans, words=self._words)
             error = await self._send(self._exporter, spans)

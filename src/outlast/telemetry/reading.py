@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import anyio.lowlevel
+
 from outlast.fold import records_of
 from outlast.records import (
     EMPTY,
@@ -34,8 +36,8 @@ class CallDetail:
 
     intent: CallIntent
     outcome: CallOutcome | None = None
-    void: list[Usage] = field(default_factory=list[Usage])
-    """Of each of its retractions, in order."""
+    void: list[Usage | None] = field(default_factory=list["Usage | None"])
+    """Of each of its retractions, in order; None: nothing was billed, or nobody knows."""
 
 
 @dataclass
@@ -115,7 +117,7 @@ class _Reader:
             case CallOutcome() if record.call in calls:
                 calls[record.call].outcome = record
             case CallRetracted() if record.call in calls:
-                calls[record.call].void.append(record.usage or Usage())
+                calls[record.call].void.append(record.usage)
             case Forked():
                 self.story.forked, self.story.traceparent = record, ""
             case TurnSettled() if record.turn == self._turn:
@@ -165,3 +167,4 @@ async def _commits(world: World, settled: Settled) -> AsyncGenerator[Commit]:
         for commit in page:
             yield commit
         after = page[-1].header.seq
+        await anyio.lowlevel.checkpoint()  # a long turn must not keep others waiting

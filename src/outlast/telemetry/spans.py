@@ -63,18 +63,23 @@ class _Making:
     begun: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     """By (call, fence): the span of its newest try there."""
 
-    @property
-    def common(self) -> dict[str, Value]:
+    def __post_init__(self) -> None:
         settled = self.story.settled
-        return {
+        self.ids = self.story.ids
+        self.root = self.ids.within(self.ids.root)
+        self.common: Mapping[str, Value] = {
             names.CONVERSATION: settled.session,
             names.TENANT: settled.tenant,
             names.SESSION: settled.session,
             names.TURN: settled.due.turn,
         }
 
+    @property
+    def trace(self) -> int:
+        return self.root.trace
+
     def ref(self, span: int) -> SpanRef:
-        return self.story.ids.within(span)
+        return replace(self.root, span=span)
 
 
 def spans_of(story: Story) -> list[Span]:
@@ -112,13 +117,14 @@ def _turn(making: _Making) -> Span:
         attributes[names.FORKED_FROM] = story.forked.source
     error = "" if bar.status == "done" else bar.status
     name = f"invoke_agent {opened.agent}"
-    ids = story.ids
-    return Span(name, ids.trace, ids.root, ids.parent, story.from_s, bar.settled_s, attributes, error=error)
+    ids = making.ids
+    return Span(
+        name, making.trace, ids.root, ids.parent, story.from_s, bar.settled_s, attributes, error=error
+    )
 
 
 def _attempts(making: _Making) -> Iterator[Span]:
     story = making.story
-    root = making.ref(story.ids.root)
     for attempt in story.attempts:
         if attempt.last_s < story.from_s:
             continue  # of the source of a fork
@@ -137,9 +143,9 @@ def _attempts(making: _Making) -> Iterator[Span]:
             attributes[names.UNNOTICED] = attempt.unnoticed_s
         yield Span(
             f"attempt {number}",
-            story.ids.trace,
-            story.ids.attempt(attempt.attempt),
-            root,
+            making.trace,
+            making.ids.attempt(attempt.attempt),
+            making.root,
             max(attempt.began_s, story.from_s),
             max(attempt.last_s, attempt.began_s, story.from_s),
             attributes,
@@ -175,7 +181,7 @@ def _lane(making: _Making, lane: Lane) -> Iterator[Span]:
 
 
 def _sub_agent(making: _Making, lane: Lane, fence: int, within: Sequence[Span]) -> Span:
-    ids = making.story.ids
+    ids = making.ids
     begun = making.begun.get((lane.begun_by, fence), ids.attempt(fence))
     attributes: dict[str, Value] = {
         names.OPERATION: "invoke_agent",
@@ -189,7 +195,9 @@ def _sub_agent(making: _Making, lane: Lane, fence: int, within: Sequence[Span]) 
     began_s = min(span.began_s for span in within)
     ended_s = max(span.ended_s for span in within)
     name = f"invoke_agent {lane.name}"
-    return Span(name, ids.trace, ids.lane(lane.name, fence), making.ref(begun), began_s, ended_s, attributes)
+    return Span(
+        name, making.trace, ids.lane(lane.name, fence), making.ref(begun), began_s, ended_s, attributes
+    )
 
 
 def _tries(making: _Making, call: CallBar, lane: Lane) -> Iterator[Span]:
@@ -204,13 +212,13 @@ def _tries(making: _Making, call: CallBar, lane: Lane) -> Iterator[Span]:
         if one.began_s < story.from_s:
             continue  # of the source of a fork
         last = at == len(tries) - 1
-        span = story.ids.call(call.call, one.attempt, place)
+        span = making.ids.call(call.call, one.attempt, place)
         making.begun[call.call, one.attempt] = span
         usage = _usage(call, detail, at, last=last)
-        above = story.ids.lane(lane.name, one.attempt) if lane.begun_by else story.ids.attempt(one.attempt)
+        above = making.ids.lane(lane.name, one.attempt) if lane.begun_by else making.ids.attempt(one.attempt)
         made = Span(
             f"chat {call.name}" if call.kind == "model" else f"execute_tool {call.name}",
-            story.ids.trace,
+            making.trace,
             span,
             making.ref(above),
             one.began_s,
@@ -312,9 +320,9 @@ def _wait(making: _Making, call: CallBar, lane: Lane) -> Span:
         attributes[names.CHILD] = call.child
     return Span(
         f"wait {call.name}",
-        story.ids.trace,
-        story.ids.call(call.call, call.opened_in),
-        making.ref(story.ids.root),
+        making.trace,
+        making.ids.call(call.call, call.opened_in),
+        making.root,
         call.opened_s,
         call.settled_s or story.bar.settled_s,
         attributes,
