@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 import outlast.server
+from tests.acceptance.terminals import LIMIT_S
 
+LIMIT_MS: Final = LIMIT_S * 1000
 PAGE: Final = Path(outlast.server.__file__).parent / "page"
 MISSING: Final = "There is no Chromium here. Install it: apt-get install --no-install-recommends chromium"
 NOWHERE: Final = "http://page.test/"
@@ -26,6 +28,7 @@ def opened_browser() -> Generator[Browser]:
     """
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     assert program is not None, MISSING
+    expect.set_options(timeout=LIMIT_MS)
     with sync_playwright() as playwright:
         # Tests run as root in containers, where Chromium's own sandbox cannot be made.
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -11,12 +11,12 @@ from typing import Any, Final
 import httpx
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
+from tests.acceptance.browser import LIMIT_MS
 from tests.acceptance.counter import Counter, opened
 from tests.acceptance.stall import BELL
 from tests.acceptance.terminals import LIMIT_S
 
 AGENTS: Final = ("tests.acceptance.stall:shop", "tests.acceptance.stall:builder")
-LIMIT_MS: Final = LIMIT_S * 1000
 
 
 @dataclass
