@@ -3,7 +3,7 @@
 //   node chat.mjs '{"api": …, "token": …, "chat": …, "agent": …, "transport": "default" | "workflow", "prompts": […]}'
 //
 // It is cut off at any moment by whoever stands between it and the server, and goes on as the package has it: it
-// resumes, and where that says that there is no such chat it sends again.
+// resumes, and where there is nothing to resume it sends again.
 import { AbstractChat, DefaultChatTransport } from 'ai';
 import { WorkflowChatTransport } from '@ai-sdk/workflow/client';
 
@@ -54,8 +54,9 @@ const chat = new Chat({
 
 let resumed = 0;
 const settle = async () => {
-  while (chat.status === 'error') {
-    const lost = /no session|404/i.test(chat.error.message);
+  const open = () => chat.lastMessage.metadata?.status === 'open'; // it was cut off where that looks like an end
+  while (chat.status === 'error' || chat.lastMessage.role === 'user' || open()) {
+    const lost = chat.status !== 'error' && !open(); // there is nothing to resume: it never came to be sent
     chat.clearError();
     resumed += 1;
     if (lost) await chat.regenerate();

@@ -54,6 +54,7 @@ class Line:
         self.most = [100]
         self.cut = 0
         self._row = 0
+        self._spare = 0
         self._draw = draw
         self._open: set[anyio.CancelScope] = set()
 
@@ -62,9 +63,14 @@ class Line:
         for scope in self._open:
             scope.cancel()
 
-    def cuts(self, cuts: int, *, row: int, most: Sequence[int]) -> None:
-        """Cut so many connections from now on, so many in a row, each after up to so many bytes as one of `most`."""
+    def cuts(self, cuts: int, *, row: int, most: Sequence[int], spare: int = 0) -> None:
+        """Cut so many connections, so many in a row, each after up to so many bytes as one of `most`.
+
+        Args:
+            spare: so many are let through first.
+        """
         self.left, self.row, self.most, self.cut, self._row = cuts, row, list(most), 0, 0
+        self._spare = spare
 
     async def serve(self, client: SocketStream) -> None:
         try:
@@ -86,7 +92,9 @@ class Line:
 
     async def _down(self, client: SocketStream, server: SocketStream, scope: anyio.CancelScope) -> None:
         left = self._draw.randrange(self._draw.choice(self.most))
-        if self._row == self.row:
+        if self._spare:
+            left, self._spare = 1 << 40, self._spare - 1
+        elif self._row == self.row:
             left, self._row = 1 << 40, 0
         with suppress(*GONE):
             while True:
@@ -225,14 +233,38 @@ def closing(app: ASGIApp) -> ASGIApp:
     return closed
 
 
-async def run_client(script: str, told: dict[str, Any], *, limit_s: float = 300.0) -> Any:
-    """Run one of the clients here by Node, and return what it prints."""
+async def bundled(script: str) -> bytes:
+    """One of the scripts here with everything that it imports, for a browser."""
+    argv = [
+        "node_modules/.bin/esbuild",
+        _placed(script).name,
+        "--bundle",
+        "--jsx=automatic",
+        "--log-level=error",
+    ]
+    defined = '--define:process.env.NODE_ENV="production"'
+    process = await asyncio.create_subprocess_exec(
+        *argv, defined, cwd=CLIENTS, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0
+    return said
+
+
+def _placed(script: str) -> Path:
+    """A script where the modules that it imports are found."""
     if not (CLIENTS / "node_modules").exists():
         raise AssertionError(MISSING)
     source = (Path(__file__).parent / script).read_text()
-    target = CLIENTS / script  # modules are found from where a script stands
+    target = CLIENTS / script
     if not target.exists() or target.read_text() != source:
         target.write_text(source)
+    return target
+
+
+async def run_client(script: str, told: dict[str, Any], *, limit_s: float = 300.0) -> Any:
+    """Run one of the clients here by Node, and return what it prints."""
+    target = _placed(script)
     process = await asyncio.create_subprocess_exec(
         "node", str(target), msgspec.json.encode(told).decode(), stdout=asyncio.subprocess.PIPE
     )

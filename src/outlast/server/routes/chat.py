@@ -86,7 +86,11 @@ async def stream(call: Call[Nothing, ChatQuery]) -> Streamed | Response | None:
     Without an index the open turn is told from its beginning, or one that ended within the last minutes.
     """
     run = read_run(call.path["chat"])
-    session = await Session.find(call.world, session_of(call.path["chat"]) if run is None else run.session)
+    name = session_of(call.path["chat"]) if run is None else run.session
+    try:
+        session = await Session.find(call.world, name)
+    except SessionUnknown:  # a chat in which nobody has said anything, which a page may well ask about
+        return None
     answers = UiAnswers(call.services.talks, call.services.hub, session)
     start = _start(call)
     if run is None:

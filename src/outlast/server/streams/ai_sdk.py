@@ -9,6 +9,8 @@ Format: `uiMessageChunkSchema` of that package; how a client folds chunks into a
   belong to something else and stand in that step are sent again behind it.
 * **Where the turn waits for a person the stream ends**, with `finish`, since a client sends an approval only then. What
   comes after has the next indices; there a `message-metadata` without content stands in place of that `finish`.
+* The message's metadata say how the turn stands: `open`, `waiting` for a person, `done`, `failed`, `cancelled`. A
+  client that is `ready` while they say `open` was cut off where its browser took that for an end: it resumes.
 * A tool call is a `dynamic-tool` part named `call-<number>`; a question is one too, of the tool `ask`, and its output
   is the answer. Documents are `data-document`, other lanes `data-lane`, waits `data-wait`; live text of other lanes and
   take-overs are transient.
@@ -67,6 +69,7 @@ class UiStream:
         self.over = False
         self._session = session
         self._weight = 0
+        self._paused_now = False
         self._steps: list[int] = []
         self._in_step = False
         self._words: WordsPart | None = None
@@ -124,11 +127,14 @@ class UiStream:
     def take(self, move: Move) -> None:
         """Take in one move."""
         fold = self._kinds.get(type(move))
+        if self._paused_now and not isinstance(move, Gap):
+            self._paused_now = False
+            self._status("open")
         if fold is not None:  # a call that was granted is shown as one already when it starts
             fold(move)
 
     def _began(self, move: Began) -> None:
-        metadata = {"session": self._session, "turn": move.turn}
+        metadata = {"session": self._session, "turn": move.turn, "status": "open"}
         self._put({"type": "start", "messageId": f"{self._session}.{move.turn}", "messageMetadata": metadata})
 
     def _attempt(self, move: Attempt) -> None:
@@ -146,6 +152,10 @@ class UiStream:
 
     def _gap(self, _: Gap) -> None:
         self.exact = len(self.chunks) if self.exact is None else self.exact
+
+    def _status(self, status: str, **more: Any) -> None:
+        """How the turn stands: by it a client knows an end from a line that was cut."""
+        self._put({"type": "message-metadata", "messageMetadata": {"status": status, **more}})
 
     # one chunk
 
@@ -320,6 +330,8 @@ class UiStream:
             data = {"what": "person", "why": move.why, "evidence": dict(move.evidence), "status": "open"}
             self._part("wait-turn", {"type": "data-wait", "id": "turn", "data": data})
         self._end_step()
+        self._status("waiting")
+        self._paused_now = True
         self.pauses[move.number] = len(self.chunks)
         self._put({"type": "finish", "finishReason": "tool-calls" if move.asks else "other"})
 
@@ -345,8 +357,7 @@ class UiStream:
         if not self._spoke and move.value is not None and move.status == "done":
             self._result(move.value)
         self._end_step()
-        metadata = {"status": move.status, **usage_of(move.usage)}
-        self._put({"type": "message-metadata", "messageMetadata": metadata})
+        self._status(move.status, **usage_of(move.usage))
         reason = "stop"
         if move.status == "failed":
             self._put({"type": "error", "errorText": move.error or "The turn failed."})
