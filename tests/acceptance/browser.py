@@ -1,5 +1,6 @@
 """Debian's Chromium, driven by Playwright: a browser as people have it."""
 
+import os
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ PAGE: Final = Path(outlast.server.__file__).parent / "page"
 MISSING: Final = "There is no Chromium here. Install it: apt-get install --no-install-recommends chromium"
 NOWHERE: Final = "http://page.test/"
 """A host that is nowhere: what is asked of it comes from the page's own files."""
+IMAGES: Final = Path(__file__).parents[2] / "docs" / "images"
+WRITTEN: Final = "OUTLAST_PAGE_IMAGES"
+"""Set: the images of the docs are made anew."""
 _MEDIA: Final = {".js": "text/javascript", ".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -53,3 +57,11 @@ def _file(route: Route) -> None:
         return
     path = PAGE / name
     route.fulfill(body=path.read_bytes(), content_type=_MEDIA[path.suffix])
+
+
+def picture(page: Page, name: str) -> None:
+    """An image for the docs, where somebody wants them anew."""
+    if os.environ.get(WRITTEN):
+        IMAGES.mkdir(exist_ok=True)
+        page.wait_for_timeout(300)
+        page.screenshot(path=IMAGES / f"{name}.png")

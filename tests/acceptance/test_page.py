@@ -1,23 +1,17 @@
 """The page as a person uses it: start, watch, kill, see it resumed, approve, edit a document, fork, erase."""
 
-import os
 import re
 from collections.abc import Generator
-from pathlib import Path
-from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.acceptance.browser import opened_browser
+from tests.acceptance.browser import opened_browser, picture
 from tests.acceptance.counter import wait_until_gone
 from tests.acceptance.stall import says, uses
 from tests.acceptance.stand import Stand, opened_stand, visited
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
-IMAGES: Final = Path(__file__).parents[2] / "docs" / "images"
-WRITTEN: Final = "OUTLAST_PAGE_IMAGES"
-"""Set: the images of the docs are made anew."""
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +24,6 @@ def browser() -> Generator[Browser]:
 def stand() -> Generator[Stand]:
     with opened_stand() as stand:
         yield stand
-
-
-def picture(page: Page, name: str) -> None:
-    """An image for the docs, where somebody wants them anew."""
-    if os.environ.get(WRITTEN):
-        IMAGES.mkdir(exist_ok=True)
-        page.wait_for_timeout(300)
-        page.screenshot(path=IMAGES / f"{name}.png")
 
 
 def row(page: Page, name: str) -> Locator:
@@ -178,7 +164,6 @@ def test_the_token_of_the_link_leaves_the_address_and_a_wrong_one_is_refused(
         assert stand.token not in page.evaluate(
             "JSON.stringify([localStorage, sessionStorage, document.cookie])"
         )
-        picture(page, "page-sessions")
     page = browser.new_page()
     page.goto(f"{stand.url}/#token=ol_wrong")
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()

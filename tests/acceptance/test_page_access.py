@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.acceptance.browser import opened_browser
+from tests.acceptance.browser import opened_browser, picture
 from tests.acceptance.counter import wait_until_gone
 from tests.acceptance.stall import says, uses
 from tests.acceptance.stand import Stand, opened_stand, visited
@@ -121,7 +121,9 @@ def test_axe_sees_a_fault_where_there_is_one(browser: Browser, stand: Stand) -> 
 
 
 def test_the_keyboard_alone_leads_from_the_list_to_a_decision(browser: Browser, stand: Stand) -> None:
-    with visited(browser, stand) as page:
+    with visited(browser, stand, height=420) as page:
+        expect(page.get_by_role("link", name="done")).to_be_visible()
+        picture(page, "page-sessions")
         page.keyboard.press("/")
         page.keyboard.type("asks")
         expect(page.get_by_role("link", name="done")).to_have_count(0)
