@@ -20,6 +20,7 @@ HIDDEN = {
     "ErrandDue",
     "ErrandDone",
     "PromptRecalled",
+    "ResultTold",
 }
 
 
