@@ -33,7 +33,7 @@ from outlast.world.commit import Header, make_commit
 
 AGENT: Final = "claude-code"
 SPENT: Final = Usage(120, 640, 18_000, 900, 0.0214)
-BATCH: Final = 200
+BATCH: Final = 40
 """Records of a long turn that stand in one commit: workers write fewer, and a test waits for each."""
 
 

@@ -22,26 +22,21 @@ const LEGEND = [["model", "model call"], ["tool", "tool call"], ["kept", "read f
  * server about the session. Returns what ends it.
  */
 export function mount(element, { session, api, events }) {
-  const styles = styled();
+  style();
   const view = new View(element, session, api);
-  const ends = [events?.watch ? events.watch((came) => came && view.take(came)) : () => {}];
+  // Null: older events were put before the others, which the picture has anyway.
+  const unwatch = events.watch((came) => came && view.take(came));
   view.load();
   return () => {
-    for (const end of ends) end?.();
+    unwatch();
     view.end();
-    styles.release();
   };
 }
 
-/** The sheet of styles, there while a waterfall is. */
-function styled() {
+/** The sheet of styles: asked for with the first waterfall, and there from then on. */
+function style() {
   const address = new URL("./waterfall.css", import.meta.url).href;
-  let sheet = document.querySelector(`link[href="${address}"]`);
-  if (!sheet) {
-    sheet = el("link", { rel: "stylesheet", href: address });
-    document.head.append(sheet);
-  }
-  return { release: () => {} };
+  if (!document.querySelector(`link[href="${address}"]`)) document.head.append(el("link", { rel: "stylesheet", href: address }));
 }
 
 class View {
@@ -55,6 +50,7 @@ class View {
     /** An older turn that somebody looks at; null: the newest. */
     this.older = null;
     this.known = [];
+    this.bars = new WeakMap();
     this.log = null;
     this.stored = 0;
     this.strip = el("div", { class: "wf-strip", role: "status" });
@@ -188,7 +184,7 @@ class View {
     // The log's clock and ours may differ: what is open grows by the time that passed here since the newest event.
     const running = turn.status === "open" && !turn.attempts.at(-1)?.ended;
     const now = this.unfolding.at_s + (running ? (performance.now() - this.since) / 1000 : 0);
-    const layout = layoutOf(turn, now);
+    const layout = layoutOf(turn, now, this.bars);
     this.canvas.show(layout);
     this.tables.show(layout);
     this.#words(turn);
@@ -209,7 +205,7 @@ class View {
   #tell(bar) {
     if (!bar) return void fill(this.details, el("p", { class: "dim" }, HINT));
     const { call } = bar;
-    fill(this.details, el("h3", {}, `${nameOf(call)} `, call.about ? el("code", {}, plain(call.about)) : null),
+    fill(this.details, el("h2", {}, `${nameOf(call)} `, call.about ? el("code", {}, plain(call.about)) : null),
       el("dl", {}, facts(bar, this.turn.attempts).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
       el("a", { href: to("sessions", this.session, "calls", String(call.call)) }, `Call ${call.call} in the conversation`),
       el("span", { class: "unseen" }, barText(bar)));

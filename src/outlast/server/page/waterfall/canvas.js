@@ -2,9 +2,9 @@
 
 import { el } from "../dom.js";
 import { everyFrame } from "../store.js";
-import { draw, HEAD, ROW, topsOf, xOf } from "./draw.js";
+import { draw, HEAD, ROW, topsOf } from "./draw.js";
 import { barAt } from "./layout.js";
-import { barText } from "./words.js";
+import { attemptText, barText } from "./words.js";
 
 const NAMES = {
   ink: "--ink", dim: "--dim", line: "--line", strong: "--strong-line", sheet: "--sheet", sunk: "--sunk", accent: "--accent", band: "--wf-band", bandOther: "--wf-band-other",
@@ -205,6 +205,16 @@ class Canvas {
     return barAt(this.layout.rows[row], at, Math.max(0.001, next - at));
   }
 
+  /** The attempt over whose head the mouse is, in a sentence: there may be no room for its name. */
+  #attemptAt(event) {
+    if (!this.layout) return "";
+    const { view, x, y, unit } = this.#place(event);
+    if (x < view.left || y > HEAD) return "";
+    const at = this.layout.axis.at(unit);
+    const number = this.layout.attempts.findLastIndex((one) => one.began_s <= at);
+    return number < 0 ? "" : attemptText(this.layout.attempts[number], number + 1);
+  }
+
   #wheel(event) {
     if (!this.layout) return;
     const { view, unit } = this.#place(event);
@@ -222,7 +232,11 @@ class Canvas {
   }
 
   #move(event) {
-    if (!this.drag) return this.#hover(this.#barAt(event));
+    if (!this.drag) {
+      this.#hover(this.#barAt(event));
+      if (!this.over) this.canvas.title = this.#attemptAt(event);
+      return;
+    }
     const by = event.clientX - this.drag.x;
     if (!this.drag.moved && Math.abs(by) < 4) return;
     const { view } = this.#place(event);
@@ -313,15 +327,6 @@ class Canvas {
     const row = this.layout.rows[this.at?.row ?? 0];
     const bar = row?.at(at);
     if (bar) this.#choose(bar);
-  }
-
-  /** Where a bar stands in the canvas, for tests and for hints: its middle, in pixels. */
-  placeOf(number) {
-    const bar = this.layout?.bars.get(number);
-    if (!bar) return null;
-    const view = this.#view();
-    const [x, end] = [xOf(view, this.layout.axis.unit(bar.began)), xOf(view, this.layout.axis.unit(bar.ended))];
-    return { x: (x + end) / 2, y: HEAD + this.stack.tops[bar.row] - this.node.scrollTop + ROW / 2 };
   }
 
   end() {

@@ -2,8 +2,11 @@
 
 import { axisOf } from "./axis.js";
 
-/** The picture of one turn, ready to be drawn. `now` is the moment up to which open calls reach. */
-export function layoutOf(turn, now) {
+/**
+ * The picture of one turn, ready to be drawn. `now` is the moment up to which open calls reach; `known` keeps the bars of calls that
+ * are settled from one layout to the next, since they stay as they are.
+ */
+export function layoutOf(turn, now, known = new WeakMap()) {
   const ends = new Map(turn.attempts.map((one) => [one.attempt, one.ended ? one.last_s : Infinity]));
   const open = turn.status === "open";
   const until = open ? Math.max(now, turn.opened_s) : Math.max(turn.settled_s, turn.opened_s);
@@ -16,7 +19,7 @@ export function layoutOf(turn, now) {
     const found = [];
     for (const call of lane.calls.values()) {
       if (call.kind === "value") continue;
-      const bar = barOf(call, lane, { ends, until, newest });
+      const bar = barKept(known, call, lane, { ends, until, newest });
       for (const part of bar.parts) if (call.kind !== "wait") busy.push([part.began, part.ended]);
       found.push(bar);
       bars.set(call.call, bar);
@@ -26,6 +29,17 @@ export function layoutOf(turn, now) {
     lanes.push({ name: lane.name, begun_by: lane.begun_by, first, rows: rows.length - first });
   }
   return { turn, rows, lanes, bars, until, axis: axisOf(busy, turn.opened_s, until), attempts: turn.attempts, waits: turn.waits };
+}
+
+function barKept(known, call, lane, moments) {
+  const before = known.get(call);
+  if (before) {
+    before.kept = call.settled_in < moments.newest;
+    return before;
+  }
+  const bar = barOf(call, lane, moments);
+  if (call.status) known.set(call, bar);
+  return bar;
 }
 
 function barOf(call, lane, { ends, until, newest }) {
@@ -48,7 +62,7 @@ function barOf(call, lane, { ends, until, newest }) {
 function pack(bars, rows) {
   const first = rows.length;
   rows.push([]);
-  bars.sort((one, other) => one.began - other.began || one.call.call - other.call.call);
+  if (bars.some((bar, at) => at && bar.began < bars[at - 1].began)) bars.sort((one, other) => one.began - other.began || one.call.call - other.call.call);
   const ends = [-Infinity];
   for (const bar of bars) {
     // A call that begins at the moment when another ends stands behind it, not beside it.

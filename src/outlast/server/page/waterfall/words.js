@@ -1,6 +1,6 @@
 // The picture in words: for the strip on top, the details of a call, and those who do not see the drawing.
 
-import { bytes, clock, dollars, figure, plain, plural, took } from "../words.js";
+import { bytes, clock, dollars, figure, moment, plain, plural, took } from "../words.js";
 import { usageOf } from "./unfold.js";
 
 const ENDED = {
@@ -8,11 +8,11 @@ const ENDED = {
   provider: "was refused by the provider", failed: "failed", lost: "was lost",
 };
 const STATUS = { ok: "ended well", error: "ended as an error", in_doubt: "in doubt: it may have run", interrupted: "interrupted", cancelled: "cancelled" };
-const WHY = { waiting: "waits", provider: "waits for the provider", decision: "waits for a decision", signal: "waits for a signal", stuck: "is stuck", diverged: "has diverged", budget: "is over its budget" };
 
 export const tokensOf = (usage) => (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0) + (usage.cache_read_tokens ?? 0) + (usage.cache_write_tokens ?? 0);
 
-export const waitWord = (why) => WHY[why] ?? why;
+/** A moment: of today its time, of another day that too. */
+const when = (atS) => (Math.abs(Date.now() / 1000 - atS) < 43200 ? clock(atS) : moment(atS));
 
 /** How long something took: seconds, minutes, hours. */
 export function span(seconds) {
@@ -49,10 +49,10 @@ export function turnSentence(turn) {
 }
 
 export function attemptText(attempt, number) {
-  const died = attempt.ended === "lost" ? ` after ${clock(attempt.last_s)}, noticed ${span(attempt.unnoticed_s)} later` : "";
+  const died = attempt.ended === "lost" ? ` after ${when(attempt.last_s)}, noticed ${span(attempt.unnoticed_s)} later` : "";
   const read = attempt.saved.takeovers ? `; it read ${figure(attempt.saved.model_calls + attempt.saved.tool_calls)} finished calls from the log` : "";
   const why = attempt.error ? ` (${plain(attempt.error)})` : "";
-  return `Attempt ${number} by ${plain(attempt.worker || "an unknown worker")} from ${clock(attempt.began_s)} ${ENDED[attempt.ended] ?? attempt.ended}${died}${why}${read}`;
+  return `Attempt ${number} by ${plain(attempt.worker || "an unknown worker")} from ${when(attempt.began_s)} ${ENDED[attempt.ended] ?? attempt.ended}${died}${why}${read}`;
 }
 
 export const nameOf = (call) => plain(call.name || call.kind);
