@@ -36,11 +36,22 @@ async def pay(io: ToolIO, cents: int) -> str:
     return f"paid {cents}"
 
 
+@tool(on_doubt="ask")
+async def ship(io: ToolIO, bell: str) -> str:
+    """Ship, which takes until somebody says that it has arrived."""
+    io.show("on its way\n")
+    reader, writer = await asyncio.open_unix_connection(bell)
+    writer.write(f"{os.getpid()}\n".encode())
+    await reader.readline()
+    writer.close()
+    return "shipped"
+
+
 async def curious(io: IO, prompt: str) -> str:
     """Ask which colour, then say it."""
     colour = await io.ask(f"Which colour for {prompt}?")
     return f"{prompt} is {colour} now"
 
 
-desk = Agent("desk", Scripted(model=halting), tools=[ring, pay], rules=[ask("pay")])
+desk = Agent("desk", Scripted(model=halting), tools=[ring, pay, ship], rules=[ask("pay")])
 asker = Agent("asker", Loop(curious))

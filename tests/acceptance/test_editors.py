@@ -155,6 +155,21 @@ async def test_what_is_denied_does_not_run(counter: Counter) -> None:
     assert not (counter.shop / "paid.txt").exists()
 
 
+async def test_a_call_in_doubt_is_asked_about_and_runs_no_second_time(counter: Counter) -> None:
+    desktop = Desktop(lambda options: next(one.option_id for one in options if one.name == "It took effect"))
+    async with opened_editor(counter, DESK, desktop=desktop) as window, anyio.create_task_group() as tasks:
+        session = await window.begin()
+        call = {"do": "tool", "name": "ship", "arguments": {"bell": counter.bell.path}}
+        tasks.start_soon(window.prompt, session, script(call, says("Done.")))
+        os.kill((await rung(counter)).pid, signal.SIGKILL)
+        await desktop.until(lambda: "Done." in desktop.said())
+    (asked,) = desktop.asked
+    (shown,) = desktop.calls().values()
+    assert (asked.tool_call_id, shown["status"]) == (shown["tool_call_id"], "completed")
+    assert asked.content is not None
+    assert "may have taken effect" in str(asked.content)
+
+
 async def test_a_decision_made_elsewhere_takes_the_question_back_and_counts_once(counter: Counter) -> None:
     answers = Desktop()
     async with opened_editor(counter, DESK, desktop=answers) as window, anyio.create_task_group() as tasks:

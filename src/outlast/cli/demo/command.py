@@ -13,7 +13,7 @@ from outlast.cli.demo.play import OWN_WORLD, Scene, play
 from outlast.cli.demo.plot import Plot
 from outlast.cli.demo.receipt import receipt_text
 from outlast.cli.exits import Exit
-from outlast.cli.extras import fetch
+from outlast.cli.extras import Extra, fetch
 from outlast.cli.install import show_progress
 from outlast.cli.installing import install
 from outlast.cli.lazy import loaded
@@ -28,6 +28,8 @@ PLOTS: Final[Mapping[str, str]] = {
     "python": "plot_python",
 }
 """Harnesses, and the module beside this one that holds the `PLOT` of each."""
+
+SERVER: Final = Extra("server", ("jwt", "prometheus_client"), "what the server needs", "some 10 MB")
 
 
 def plot_of(harness: str) -> Plot:
@@ -119,6 +121,7 @@ async def _pricing(
             "--harness, --real and --world."
         )
     _fetch(plot_of(harness))
+    fetch(SERVER)
     with tempfile.TemporaryDirectory(prefix="outlast-demo-") as temporary:
         directory = (keep or Path(temporary)).absolute()
         directory.mkdir(parents=True, exist_ok=True)

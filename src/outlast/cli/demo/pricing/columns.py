@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 import anyio
 from rich.console import Console
@@ -14,8 +14,10 @@ from rich.text import Text
 from outlast.cli.demo.pricing.bill import NAMES
 from outlast.cli.text import plain
 
-ROWS = 26
-"""Lines of each that are shown, the newest."""
+LEAST: Final = 6
+"""Lines of each that are shown, however low the terminal is; the newest."""
+_AROUND: Final = 4
+"""Lines that are none of them: the frame, and where the cursor stands."""
 
 
 @dataclass
@@ -59,6 +61,7 @@ class Columns:
         return table
 
     def _panel(self, name: str) -> Panel:
-        rows = self._lines[name][-ROWS:]
-        text = Text("\n".join([*rows, *[""] * (ROWS - len(rows))]), no_wrap=True, overflow="ellipsis")
+        most = max(LEAST, self.console.height - _AROUND)
+        rows = self._lines[name][-most:]
+        text = Text("\n".join([*rows, *[""] * (most - len(rows))]), no_wrap=True, overflow="ellipsis")
         return Panel(text, title=NAMES[name], title_align="left")
