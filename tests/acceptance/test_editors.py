@@ -142,6 +142,18 @@ async def test_who_reads_along_is_told_no_word_twice_when_the_worker_dies_in_mid
     assert "".join(said()) == "Half a sentence.Last."
 
 
+async def test_an_editor_that_goes_away_while_it_is_asked_leaves_no_complaint(counter: Counter) -> None:
+    desktop = Desktop()
+    async with opened_editor(counter, DESK, desktop=desktop) as window, anyio.create_task_group() as tasks:
+        session = await window.begin()
+        tasks.start_soon(_sent, window, session)
+        await desktop.until(lambda: desktop.asked)
+        window.process.stdin.close()
+        assert await window.process.wait() == 0
+    (head,) = counter.json("ls")
+    assert head["awaits"], "it is asked about still"
+
+
 async def test_what_is_denied_does_not_run(counter: Counter) -> None:
     desktop = Desktop(chosen("reject_once"))
     async with opened_editor(counter, DESK, desktop=desktop) as window:

@@ -99,6 +99,8 @@ class Conversation:
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _tasks: "anyio.abc.TaskGroup | None" = None
     _works: bool = False
+    _broken: OutlastError | None = None
+    """Why nothing is shown any more."""
 
     def __post_init__(self) -> None:
         self._shown = Shown(self.cwd, self._own, self.clock, live=self.live)
@@ -136,7 +138,8 @@ class Conversation:
                     await self._look()
                     await self._follow()
         except* OutlastError as group:
-            self._fail(_first(group))
+            self._broken = _first(group)
+            self._fail(self._broken)
 
     async def _follow(self) -> None:
         async with aclosing(self.session.follow(self._seen)) as events:
@@ -239,7 +242,12 @@ class Conversation:
 
         Args:
             name: id of the prompt: the same again is the same turn.
+
+        Raises:
+            OutlastError: it cannot be sent, or the session cannot be followed any more.
         """
+        if self._broken is not None:
+            raise self._broken
         question, self._free = self._free, None
         if question is not None:
             return await self._reply(question, text)

@@ -1,5 +1,6 @@
 """The editor at the other end."""
 
+from contextlib import suppress
 from typing import Any
 
 import acp
@@ -20,11 +21,17 @@ class Screen:
 
     async def show(self, session: str, update: Update, facts: dict[str, Any]) -> None:
         """Draw an update; `facts` stand in its `_meta`."""
-        await self._connection.session_update(session, update, outlast=facts)
+        with suppress(ConnectionError):  # it is gone; the end of what we read ends the command
+            await self._connection.session_update(session, update, outlast=facts)
 
     async def ask(self, session: str, question: Question) -> str | None:
         """What the user chose; None if they did not."""
-        answer = await self._connection.request_permission(session, question.tool_call(), question.choices())
+        try:
+            answer = await self._connection.request_permission(
+                session, question.tool_call(), question.choices()
+            )
+        except ConnectionError:
+            return None
         return answer.outcome.option_id if isinstance(answer.outcome, schema.AllowedOutcome) else None
 
     def note(self, text: str) -> None:
