@@ -41,7 +41,7 @@ from starlette.routing import Route
 from outlast.adapter import Agent, Gateway
 from outlast.answers import failure, json_answer
 from outlast.errors import BadInput, OutlastError
-from outlast.links import Links, key_in
+from outlast.links import links_of
 from outlast.notify import Notifier, notifier_of
 from outlast.opening import open_world, waker_of
 from outlast.server.access import Doorkeeper
@@ -94,7 +94,7 @@ def app(
         hint,
         limits or Limits(),
         settings.data,
-        Links(settings.links_secret.encode() or key_in(settings.data / "server" / "links.key")),
+        links_of(settings),
         settings.public_url.rstrip("/"),
     )
     return App(world, offer)

@@ -9,16 +9,20 @@ import binascii
 import hmac
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from outlast.awaited import awaited_by
 from outlast.errors import BadInput, Refused, WorldUnavailable
 from outlast.folders import make_private
 from outlast.ids import new_id, new_token
 from outlast.records.kinds import Ruling
+from outlast.session import Session
+from outlast.settings import Settings
 
 KEY_BYTES: Final = 16
 _PURPOSE: Final = b"outlast approval link 1\n"
@@ -78,6 +82,37 @@ class Links:
 
     def _code(self, body: bytes) -> bytes:
         return hmac.digest(self._key, _PURPOSE + body, "sha256")
+
+
+async def pass_for(session: Session, call: int, rulings: Sequence[Ruling], until_s: float, by: str) -> Pass:
+    """What a link to decide about a call lets its holder do.
+
+    Args:
+        rulings: empty: whatever may be decided.
+
+    Raises:
+        Refused: the call waits for no decision.
+        BadInput: it waits for another.
+    """
+    state = await session.state()
+    found = next((one for one in await awaited_by(session, state) if one.call == call and one.rulings), None)
+    if found is None or state.turn is None:
+        raise Refused(
+            detail=f"Call {call} of {session.id} waits for no decision, so there is nothing to link to."
+        )
+    if not set(rulings) <= set(found.rulings):
+        raise BadInput(detail=f"Call {call} waits for one of {', '.join(found.rulings)}.")
+    chosen = tuple(rulings) or found.rulings
+    return Pass(session.world.tenant, session.id, state.turn.turn, call, found.ask, chosen, until_s, by)
+
+
+def links_of(settings: Settings) -> Links:
+    """The links that the settings have the secret of; else that of a file in the data directory.
+
+    Raises:
+        BadInput, WorldUnavailable
+    """
+    return Links(settings.links_secret.encode() or key_in(settings.data / "server" / "links.key"))
 
 
 def key_in(file: Path) -> bytes:

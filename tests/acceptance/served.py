@@ -70,8 +70,9 @@ def opened_server(*words: str, environ: Mapping[str, str] | None = None) -> Gene
                 assert line, log.read_text()
                 said = json.loads(line)
                 headers = {"authorization": f"Bearer {said['token']}"}
-                with httpx.Client(base_url=said["url"], headers=headers, timeout=LIMIT_S) as api:
-                    yield Server(counter, process, said["url"], said["token"], api, log)
+                url = f"http://{said['address']}"  # `url` is where people reach it, which may be a proxy
+                with httpx.Client(base_url=url, headers=headers, timeout=LIMIT_S) as api:
+                    yield Server(counter, process, url, said["token"], api, log)
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(LIMIT_S) == 0
                 assert "Traceback" not in log.read_text(), log.read_text()[-4000:]

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from outlast.cli.awaited import Awaited, awaited_by, brief
+from outlast.cli.linking import print_link
 from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
 from outlast.cli.text import plain
 from outlast.cli.watching import inputs_of
@@ -99,11 +100,20 @@ class Word:
             return "allow" if self.allow else "deny"
         return "run_again" if self.run_again else "done" if self.failed is None else "failed"
 
-    def check(self) -> None:
-        """Raises BadInput: it says nothing, or more than one thing."""
+    @property
+    def _ways(self) -> int:
         texts = (self.done, self.answer, self.failed, self.deny)
         flags = (self.run_again, self.allow, self.compensate)
-        if sum([*flags, *(text is not None for text in texts)]) != 1:
+        return sum([*flags, *(text is not None for text in texts)])
+
+    def check_empty(self) -> None:
+        """Raises BadInput: it says something, which whoever has the link is to say."""
+        if self._ways or self.for_turn:
+            raise BadInput(detail="--link leaves the decision to whoever has it: give nothing but --by.")
+
+    def check(self) -> None:
+        """Raises BadInput: it says nothing, or more than one thing."""
+        if self._ways != 1:
             ways = (
                 "--done VALUE, --answer VALUE, --run-again, --failed TEXT, --compensate, --allow, --deny TEXT"
             )
@@ -130,6 +140,7 @@ class Word:
 @click.option("--allow", is_flag=True, help="It may run: this call, and no other like it.")
 @click.option("--for-turn", is_flag=True, help="With --allow: the same call may also run again in this turn.")
 @click.option("--deny", metavar="TEXT", help="It must not run, for this reason, which the model reads.")
+@click.option("--link", is_flag=True, help="Print a signed link instead, by which somebody else decides.")
 @click.option("--by", default="", help="Who decided, for the log.")
 @click.option("--id", "input_id", help="Your own id: the same id and content again is the same decision.")
 @shared
@@ -144,6 +155,7 @@ def decide(
     allow: bool,
     for_turn: bool,
     deny: str | None,
+    link: bool,
     by: str,
     input_id: str | None,
     world: str | None,
@@ -153,11 +165,15 @@ def decide(
 
     `outlast show` lists what waits. A decision counts once: of two the first stands. Where VALUE may be JSON, anything
     else is taken as text; `-` reads standard input. A worker carries the decision out: some `outlast work` that runs
-    already, or the next one.
+    already, or the next one. A link (--link) holds for a day and decides once, at the server that `public_url` names.
     """
     word = Word(done, answer, run_again, failed, allow, deny, compensate, for_turn, by)
 
     async def body(setup: Setup) -> None:
+        if link:
+            word.check_empty()
+            await print_link(setup, session, call, by)
+            return
         word.check()
         async with setup.world() as opened:
             found = await Session.find(opened, session)

@@ -21,7 +21,7 @@ from outlast.cli.lazy import loaded
 from outlast.cli.options import Setup, examples, perform, shared
 from outlast.errors import BadInput
 from outlast.groups import task_group
-from outlast.links import Links, key_in
+from outlast.links import links_of
 from outlast.opening import open_world, waker_of
 from outlast.server.access import Doorkeeper, Doorkeepers
 from outlast.server.connections import HEAD_BYTES, bounded
@@ -103,7 +103,6 @@ def offer_of(setup: Setup, tokens: Tokens, agents: Sequence[Agent]) -> Offer:
     doorkeeper: Doorkeeper = tokens
     if settings.oidc_issuer:
         doorkeeper = Doorkeepers(tokens, loaded("outlast.server.oidc:issuer_of")(settings, clock))
-    secret = settings.links_secret.encode() or key_in(settings.data / "server" / "links.key")
     hook = Hook(signed(settings.webhook_secret), settings.tenant) if settings.webhook_secret else None
     return Offer(
         doorkeeper,
@@ -112,7 +111,7 @@ def offer_of(setup: Setup, tokens: Tokens, agents: Sequence[Agent]) -> Offer:
         waker_of(settings),
         _limits(settings.requests_per_s),
         settings.data,
-        Links(secret),
+        links_of(settings),
         settings.public_url.rstrip("/"),
         hook,
         clock,
@@ -131,7 +130,7 @@ def _say(setup: Setup, listener: socket.socket, tokens: Tokens) -> None:
     told = f"outlast serves at {link}"
     if token:
         told += f"\n{ONCE}"
-    setup.say({"url": url, "link": link, "token": token}, told)
+    setup.say({"url": url, "address": _written(listener), "link": link, "token": token}, told)
     sys.stdout.flush()
 
 

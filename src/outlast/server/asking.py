@@ -24,6 +24,7 @@ from outlast.errors import (
     SessionErased,
     SessionExists,
     SessionFull,
+    SessionUnknown,
     WorldUnavailable,
 )
 from outlast.logs import logger
@@ -168,10 +169,21 @@ def status_of(error: OutlastError) -> int:
             return 500
 
 
+def _told(error: OutlastError) -> str:
+    """The sentence of an error, without where our store is: that is no business of whoever asks."""
+    match error:
+        case SessionUnknown():
+            return f"There is no session {error.facts['session']!r}. `GET /v1/sessions` lists what is there."
+        case WorldUnavailable():
+            return "The server cannot reach what it needs now. Nothing acknowledged is lost: try again."
+        case _:
+            return str(error)
+
+
 def refusal(error: OutlastError) -> Response:
     """The answer for an error."""
     status = status_of(error)
-    answer = json_answer(status, {"error": str(error)})
+    answer = json_answer(status, {"error": _told(error)})
     headers: Mapping[str, str] = {}
     if status == 401:
         headers = {"www-authenticate": "Bearer"}

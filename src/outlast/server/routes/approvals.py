@@ -7,8 +7,8 @@ import msgspec
 
 from outlast.awaited import Awaited, awaited_by
 from outlast.deciding import Word, decide
-from outlast.errors import BadInput, Declined, NotFound, Refused
-from outlast.links import Links, Pass
+from outlast.errors import Declined, NotFound, Refused
+from outlast.links import Links, Pass, pass_for
 from outlast.records.kinds import Ruling
 from outlast.server.access import Identity, Scope
 from outlast.server.operations import Call, Nothing, Operation
@@ -55,29 +55,12 @@ class Linked(msgspec.Struct, frozen=True):
 async def make_link(call: Call[LinkWanted, Nothing]) -> Link:
     """Make a signed link by which somebody without a token decides about one call, once."""
     session, body, links = await session_of(call), call.body, _links(call)
-    state = await session.state()
-    found = _asked(await awaited_by(session, state), body.call)
-    if found is None or state.turn is None:
-        raise Refused(detail=STALE.format(call=body.call, session=session.id))
-    rulings = body.rulings or found.rulings
-    if not set(rulings) <= set(found.rulings):
-        raise BadInput(detail=f"Call {body.call} waits for one of {', '.join(found.rulings)}.")
-    allowed = Pass(
-        call.identity.tenant,
-        session.id,
-        state.turn.turn,
-        body.call,
-        found.ask,
-        rulings,
-        call.services.clock.now() + body.holds_s,
-        call.identity.name,
-    )
-    call.services.audit(
-        call.identity, "link", {"session": session.id, "call": body.call, "until_s": allowed.until_s}
-    )
+    until_s = call.services.clock.now() + body.holds_s
+    allowed = await pass_for(session, body.call, body.rulings, until_s, call.identity.name)
+    call.services.audit(call.identity, "link", {"session": session.id, "call": body.call, "until_s": until_s})
     link = links.write(allowed)
     url = f"{call.services.public_url}/decide/{link}" if call.services.public_url else ""
-    return Link(link, url, body.call, found.ask, rulings, allowed.until_s)
+    return Link(link, url, body.call, allowed.ask, allowed.rulings, until_s)
 
 
 async def get_link(call: Call[Nothing, Nothing]) -> Linked:
