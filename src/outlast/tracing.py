@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 from outlast.ids import number_of
-from outlast.records import Forked, NoticeDue, SessionOpened
+from outlast.records import NoticeDue, SessionOpened
 from outlast.world import World
 
 _PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
@@ -104,7 +104,6 @@ class Settled:
     session: str
     opened: SessionOpened
     """As it is now: of a fork its own."""
-    forked: Forked | None
     due: NoticeDue
     """Its turn, and the commit behind which all of it stands."""
 

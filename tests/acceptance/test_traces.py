@@ -49,7 +49,7 @@ async def _of_the_log(counter: Counter, session: str = "s1") -> list[Span]:
             for record in records_of(session, commit)
             if isinstance(record, NoticeDue)
         ]
-        story = await read_story(world, Settled(world.tenant, session, state.opened, None, due))
+        story = await read_story(world, Settled(world.tenant, session, state.opened, due))
         assert story is not None
         return spans_of(story)
 

@@ -430,7 +430,7 @@ def test_every_turn_of_every_stored_history_has_a_trace(path: Path) -> None:
     over = [record.turn for record in found if isinstance(record, TurnSettled)]
     for turn in dict.fromkeys(over):
         due = NoticeDue(1, turn, "settled", to="collector")
-        story = story_of(Settled("default", history.session, opened, None, due), commits)
+        story = story_of(Settled("default", history.session, opened, due), commits)
         assert story is not None
         spans = spans_of(story)
         check(story, spans)

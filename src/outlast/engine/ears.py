@@ -129,7 +129,7 @@ class CollectorEar:
         if self._collector is None:
             return NOWHERE
         assert state.opened is not None
-        settled = Settled(self._world.tenant, state.session, state.opened, state.forked, due)
+        settled = Settled(self._world.tenant, state.session, state.opened, due)
         return await self._collector.collect(self._world, settled)
 
 
