@@ -65,7 +65,7 @@ async def run_agent(call: Call[RunRequest, RunQuery]) -> Streamed:
     prompt = str(message.get("id", ""))
     if not prompt:
         raise BadInput(detail="The user's message needs an id.")
-    await session.send(_text(message), id=prompt)
+    await session.send(_text(message), id=prompt, traceparent=call.traceparent)
     await call.services.woken(call.world.tenant, session.id)
     return await answers.answer(prompt, asker)
 
