@@ -121,6 +121,8 @@ class Stage:
     line: Line
     draw: random.Random
     token: str
+    program: Path = WORKER
+    """Of its workers."""
     workers: dict[str, asyncio.subprocess.Process] = field(
         default_factory=dict[str, asyncio.subprocess.Process]
     )
@@ -137,7 +139,7 @@ class Stage:
         name = f"worker-{self.born}"
         locks = self.directory / "data" / "locks"
         locks.mkdir(parents=True, exist_ok=True)
-        argv = [sys.executable, str(WORKER), self.url, str(self.directory / "data"), name]
+        argv = [sys.executable, str(self.program), self.url, str(self.directory / "data"), name]
         process = await asyncio.create_subprocess_exec(
             *supervisor_argv(argv, lock=locks / name, ttl_s=30.0),
             stdout=asyncio.subprocess.PIPE,
@@ -165,7 +167,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(directory: Path, *, seed: int, beside: Sequence[BaseRoute] = ()) -> AsyncGenerator[Stage]:
+async def stage(
+    directory: Path, *, seed: int, beside: Sequence[BaseRoute] = (), program: Path = WORKER
+) -> AsyncGenerator[Stage]:
     """Two workers, two servers and a line to them."""
     url, draw = f"sqlite:{directory / 'world.db'}", random.Random(seed)
     tokens = Tokens(directory / "tokens.json")
@@ -179,7 +183,7 @@ async def stage(directory: Path, *, seed: int, beside: Sequence[BaseRoute] = ())
         tasks = await stack.enter_async_context(anyio.create_task_group())
         line.port = listener.extra(SocketAttribute.local_port)
         tasks.start_soon(listener.serve, line.serve)
-        place = Stage(directory, world, url, line, draw, token)
+        place = Stage(directory, world, url, line, draw, token, program)
         try:
             await place.hire()
             await place.hire()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from outlast.adapter import Agent, Gateway
-from outlast.adapters.scripted import Scripted
+from outlast.adapters.scripted import Model, Scripted
 from outlast.engine.deadlines import claim_supervision
 from outlast.opening import open_world
 from outlast.tool import ToolIO, tool
@@ -36,9 +36,10 @@ async def look(io: ToolIO, at: str) -> Mapping[str, Any]:
     return {"seen": at}
 
 
-async def main() -> None:
+async def main(model: Model = words) -> None:
+    """Work until the end, with a model that tells as this one does."""
     world, data, name = sys.argv[1:]
-    agents = {"teller": Agent("teller", Scripted(model=words), tools=[look])}
+    agents = {"teller": Agent("teller", Scripted(model=model), tools=[look])}
     config = WorkerConfig(Path(data), name=name, lease_s=3.0, supervision=claim_supervision(os.environ))
     async with (
         open_world(world) as store,

@@ -5,6 +5,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -12,6 +13,7 @@ from outlast import errors
 from outlast.cli.exits import Exit
 from outlast.cli.main import main
 from outlast.gate import Point
+from outlast.records.events import EventKind
 from outlast.settings import SETTINGS, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -61,6 +63,10 @@ def test_every_error_is_documented_and_every_documented_error_exists() -> None:
 def test_every_setting_is_documented_and_every_documented_setting_exists() -> None:
     existing = {field.name for field in dataclasses.fields(Settings)}
     assert _names_in_first_column("reference/settings.md") == existing == set(SETTINGS)
+
+
+def test_every_kind_of_event_is_documented_and_every_documented_kind_exists() -> None:
+    assert _names_in_first_column("reference/events.md") == set(get_args(EventKind))
 
 
 def test_every_command_is_documented_and_every_documented_command_exists() -> None:

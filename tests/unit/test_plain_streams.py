@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outlast.clock import ManualClock
 from outlast.errors import SessionErased, SessionUnknown
 from outlast.records import AttemptEnded, TurnOpened, TurnParked, TurnSettled
 from outlast.records.events import Event
 from outlast.records.payload import EMPTY
 from outlast.server.feed import Bounds
 from outlast.server.hub import open_hub
+from outlast.server.limits import Buckets, Rate
 from outlast.server.paging import opening_of, page_of, settling_of
 from outlast.server.streams.sse import Wanted, plain_stream
 from outlast.watch import events
@@ -199,3 +201,14 @@ class Turns(Writer):
         else:
             await self.write([ended, begun])
             self.settled[turn], self.opened[turn + 1] = Cursor(self.seq, 0), Cursor(self.seq, 1)
+
+
+async def test_who_asks_too_often_for_streams_is_given_turns_one_after_the_other() -> None:
+    clock = ManualClock()
+    buckets = Buckets(Rate(2.0, 3.0), clock)
+    assert [buckets.reserve("a", 1.0) for _ in range(6)] == [0.0, 0.0, 0.0, 0.5, 1.0, 1.5]
+    assert buckets.reserve("a", 1.0) == 1.5, "what was not taken is there for the next"
+    assert buckets.reserve("b", 1.0) == 0.0
+    assert buckets.take("a") == 1.5
+    clock.turn(10.0)
+    assert buckets.take("a") == 0.0

@@ -43,6 +43,8 @@ NOBODY_SAID = "This needs a token, as `authorization: Bearer …`. `outlast toke
 FOREIGN = (
     "What changes something and is sent with the page's cookie must come from the page (x-outlast: page)."
 )
+STREAM_WAIT_S = 20.0
+"""How long who asks for a stream is let wait for its turn."""
 OFTEN = "Too many requests. Try again in {wait_s:.1f} s."
 
 
@@ -120,10 +122,27 @@ class Desk:
         identity = await self.doorkeeper.identify(credential) if credential else None
         if identity is None:
             raise Declined(status=401, detail=UNKNOWN if credential else NOBODY_SAID)
-        wait_s = self.known.take(f"{identity.tenant}\n{identity.name}")
-        if wait_s:
-            raise _too_often(wait_s)
+        await self._in_turn(request, f"{identity.tenant}\n{identity.name}")
         return replace(identity, by_cookie=by_cookie)
+
+    async def _in_turn(self, request: Request, name: str) -> None:
+        """Let them ask; who asks for a stream may have to wait a while first.
+
+        All who watched come back at once when a server was restarted, and an `EventSource` that is answered 429 gives
+        up for good.
+
+        Raises:
+            Declined: they ask too often.
+        """
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            wait_s = self.known.take(name)
+            if wait_s:
+                raise _too_often(wait_s)
+            return
+        wait_s = self.known.reserve(name, STREAM_WAIT_S)
+        if wait_s > STREAM_WAIT_S:
+            raise _too_often(wait_s)
+        await anyio.sleep(wait_s)
 
 
 def name_of(operation: Operation) -> str:

@@ -38,11 +38,22 @@ class Buckets:
         """Take one. Returns 0.0, or in how many seconds there is one to take."""
         wait_s = self.wait_s(name)
         if not wait_s and self._rate.per_s:
-            self._full[name] = (self._level(name) - 1.0, self._clock.elapsed())
-            self._full.move_to_end(name)
-            if len(self._full) > _REMEMBERED:
-                self._full.popitem(last=False)
+            self._keep(name, self._level(name) - 1.0)
         return wait_s
+
+    def reserve(self, name: str, most_s: float) -> float:
+        """Take one that may not be there yet. Returns in how many seconds it is; above `most_s` it was not taken."""
+        level = self._level(name) - 1.0
+        wait_s = -level / self._rate.per_s if level < 0 and self._rate.per_s else 0.0
+        if wait_s <= most_s and self._rate.per_s:
+            self._keep(name, level)
+        return wait_s
+
+    def _keep(self, name: str, level: float) -> None:
+        self._full[name] = (level, self._clock.elapsed())
+        self._full.move_to_end(name)
+        if len(self._full) > _REMEMBERED:
+            self._full.popitem(last=False)
 
     def _level(self, name: str) -> float:
         level, at_s = self._full.get(name, (self._rate.burst, 0.0))
