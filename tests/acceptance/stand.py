@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,11 @@ from tests.acceptance.counter import Counter, opened
 from tests.acceptance.stall import BELL
 from tests.acceptance.terminals import LIMIT_S
 
-AGENTS: Final = ("tests.acceptance.stall:shop", "tests.acceptance.stall:builder")
+AGENTS: Final = (
+    "tests.acceptance.stall:shop",
+    "tests.acceptance.stall:builder",
+    "tests.acceptance.office:stray",
+)
 
 
 @dataclass
@@ -29,10 +34,18 @@ class Stand:
     token: str
     api: httpx.Client
     processes: ExitStack
+    server: "subprocess.Popen[str]"
 
     def work(self) -> None:
         """Start a worker."""
         self.processes.enter_context(self.counter.started("work", *AGENTS))
+
+    def restart(self) -> None:
+        """Start a server again where the one stood that was killed."""
+        port = self.url.rpartition(":")[2]
+        self.server = self.processes.enter_context(self.counter.started(*serving(port)))
+        assert self.server.stdout is not None
+        assert self.server.stdout.readline()
 
     def kill(self, pid: int) -> None:
         """End a worker as a machine that dies would."""
@@ -94,12 +107,17 @@ class Stand:
         raise AssertionError(f"the stream of turn {turn} of {session} ended before {kind}")
 
 
+def serving(port: str = "0") -> list[str]:
+    """The words of the command."""
+    return ["serve", *AGENTS, "--port", port, "--json"]
+
+
 @contextmanager
 def opened_stand() -> Generator[Stand]:
     """A server that runs, and a worker."""
     with opened() as counter, ExitStack() as processes:
         counter.environ[BELL] = counter.bell.path
-        server = processes.enter_context(counter.started("serve", *AGENTS, "--port", "0", "--json"))
+        server = processes.enter_context(counter.started(*serving()))
         assert server.stdout is not None
         said = json.loads(server.stdout.readline())
         api = processes.enter_context(
@@ -107,7 +125,7 @@ def opened_stand() -> Generator[Stand]:
                 base_url=said["url"], headers={"authorization": f"Bearer {said['token']}"}, timeout=LIMIT_S
             )
         )
-        stand = Stand(counter, said["url"], said["link"], said["token"], api, processes)
+        stand = Stand(counter, said["url"], said["link"], said["token"], api, processes, server)
         stand.work()
         yield stand
 

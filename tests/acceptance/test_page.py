@@ -142,6 +142,42 @@ def test_a_session_is_forked_from_a_call_exported_and_erased(browser: Browser, s
     assert stand.api.get("/v1/sessions/other").status_code == 404
 
 
+def test_a_diverged_turn_shows_both_sides_and_is_let_go_on(browser: Browser, stand: Stand) -> None:
+    ledger = stand.counter.directory / "ledger"
+    stand.open("astray", str(ledger), agent="stray")
+    with visited(browser, stand, "#/sessions/astray") as page:
+        expect(page.get_by_role("region", name="Waits for a signal")).to_contain_text("ready")
+        ledger.write_text("another\n", encoding="utf-8")
+        stand.post("/v1/sessions/astray/signals", {"name": "ready"})
+        card = page.get_by_role("region", name="The turn is diverged")
+        expect(card).to_contain_text("after 0")
+        expect(card).to_contain_text("after 1")
+        ledger.unlink()
+        card.get_by_role("button", name="Let it go on").click()
+        expect(page.get_by_text("Turn 1 done")).to_be_visible()
+        expect(card).to_have_count(0)
+
+
+def test_a_page_goes_on_where_it_was_when_its_server_comes_back(browser: Browser, stand: Stand) -> None:
+    steps = [
+        says("Before.", uses("check", command="wait", says="half", bell=stand.counter.bell.path)),
+        says("Behind."),
+    ]
+    stand.open("cut", "Go.", settings={"script": steps})
+    ring = stand.counter.bell.rung()
+    with visited(browser, stand, "#/sessions/cut") as page:
+        expect(row(page, "check")).to_contain_text("half")
+        stand.server.kill()
+        stand.server.wait()
+        expect(page.get_by_text("connecting again…")).to_be_visible()
+        ring.answer("-whole")
+        stand.restart()
+        expect(page.get_by_text("Turn 1 done")).to_be_visible()
+        expect(row(page, "check")).to_contain_text("half-whole")
+        assert page.get_by_text("Before.").count() == page.get_by_text("Behind.").count() == 1
+        expect(page.get_by_text("connecting again…")).to_have_count(0)
+
+
 def test_a_running_turn_is_steered_and_cancelled(browser: Browser, stand: Stand) -> None:
     script = [says("I wait.", uses("check", command="sleep", bell=stand.counter.bell.path)), says("More.")]
     stand.open("long", "Wait for me.", settings={"script": script})

@@ -2,11 +2,11 @@
 
 import { ApiError } from "./api.js";
 import { argumentsOf } from "./call.js";
-import { diffOf, editOf } from "./diff.js";
+import { changes, diffOf, editOf } from "./diff.js";
 import { button, el, fill, say } from "./dom.js";
 import { json } from "./output.js";
 import { to } from "./router.js";
-import { figure, moment, plain, short } from "./words.js";
+import { asText, figure, moment, plain, short } from "./words.js";
 
 const RULING = {
   done: "It is done", run_again: "Run it again", failed: "It failed", compensate: "Compensate it", allow: "Allow", deny: "Deny",
@@ -161,10 +161,18 @@ function person(awaited, desk) {
   ];
 }
 
-/** Two sides beside each other where the evidence has two (a divergence), else its parts in a list. */
+/** The parts of the evidence; of a divergence the two sides as what one has and the other has not. */
 function evidence(facts) {
-  const entries = Object.entries(facts ?? {});
-  if (!entries.length) return el("p", { class: "fact" }, "None was written down.");
+  const { logged, now, ...rest } = facts ?? {};
+  const both = logged !== undefined && now !== undefined;
+  const entries = Object.entries(both ? rest : facts ?? {});
+  if (!entries.length && !both) return el("p", { class: "fact" }, "None was written down.");
+  return [listed(entries), both && [
+    el("p", { class: "fact" }, "− as the log has it, + as it is asked for now"),
+    diffOf(changes(asText(logged), asText(now)), "As the log has it, and as it is asked for now")]];
+}
+
+function listed(entries) {
   return el("dl", { class: "facts" }, entries.map(([name, value]) => [
     el("dt", {}, name.replaceAll("_", " ")),
     el("dd", {}, typeof value === "object" && value !== null ? json(value, name) : typeof value === "number" ? figure(value) : plain(String(value))),
