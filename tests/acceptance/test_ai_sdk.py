@@ -44,6 +44,10 @@ def without_names(messages: list[dict[str, Any]], chat: str) -> Any:
 
 
 async def chat(place: Stage, name: str, transport: str, prompts: list[str]) -> Any:
+    return (await chatted(place, name, transport, prompts))["messages"]
+
+
+async def chatted(place: Stage, name: str, transport: str, prompts: list[str], **more: object) -> Any:
     told = {
         "api": f"{place.address}/v1/chat",
         "token": place.token,
@@ -51,9 +55,10 @@ async def chat(place: Stage, name: str, transport: str, prompts: list[str]) -> A
         "agent": "teller",
         "transport": transport,
         "prompts": prompts,
+        **more,
     }
     said = await run_client("chat.mjs", told)
-    return without_names(said["messages"], name)
+    return {**said, "messages": without_names(said["messages"], name)}
 
 
 @pytest.mark.crash
@@ -142,3 +147,37 @@ async def test_no_stale_prefix_is_kept_after_a_kill_while_it_streams(tmp_path: P
 async def attempts(world: World, session: str) -> int:
     log = [one for commit in await world.commits(session) for one in records_of(session, commit)]
     return sum(isinstance(record, AttemptOpened) for record in log)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("approve", [True, False])
+@pytest.mark.parametrize("transport", ["default", "workflow"])
+async def test_a_call_that_is_asked_about_is_approved_in_the_chat(
+    tmp_path: Path, transport: str, *, approve: bool
+) -> None:
+    publish = {"do": "tool", "name": "publish", "arguments": {"to": "web"}}
+    script = [
+        {"do": "model", "text": "I publish it", "tools": [publish]},
+        {"do": "model", "text": "that is all"},
+    ]
+    async with stage(tmp_path, seed=SEED) as place:
+        told = await chatted(place, "asked", transport, [json.dumps(script)], approve=approve)
+    _, answer = told["messages"]
+    (call,) = [part for part in answer["parts"] if part["type"] == "dynamic-tool"]
+    assert told["waited"] == ["waiting"]
+    assert answer["metadata"]["status"] == "done"
+    assert call["approval"]["approved"] is approve
+    assert (call["state"], call.get("output")) == (
+        ("output-available", "published to web") if approve else ("output-denied", None)
+    )
+    assert [text.strip() for text in texts(told["messages"])] == ["I publish it", "that is all"]
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(120)
+async def test_a_question_of_the_agent_is_answered_in_the_chat(tmp_path: Path) -> None:
+    async with stage(tmp_path, seed=SEED) as place:
+        told = await chatted(place, "question", "default", ["choose"], agent="chooser", answer="red")
+    assert told["waited"] == ["waiting"]
+    assert texts(told["messages"]) == ["It is red."]

@@ -53,6 +53,7 @@ const chat = new Chat({
 });
 
 let resumed = 0;
+const waited = [];
 const settle = async () => {
   const open = () => chat.lastMessage.metadata?.status === 'open'; // it was cut off where that looks like an end
   while (chat.status === 'error' || chat.lastMessage.role === 'user' || open()) {
@@ -66,5 +67,15 @@ const settle = async () => {
 for (const [at, text] of told.prompts.entries()) {
   await chat.sendMessage({ id: `user-${at + 1}`, parts: [{ type: 'text', text }] });
   await settle();
+  for (const part of chat.lastMessage.parts) {
+    if (part.state === 'approval-requested') {
+      await chat.addToolApprovalResponse({ id: part.approval.id, approved: told.approve, reason: 'so I say' });
+    } else if (part.toolName === 'ask' && part.state === 'input-available') {
+      await chat.addToolOutput({ tool: 'ask', toolCallId: part.toolCallId, output: told.answer });
+    } else continue;
+    waited.push(structuredClone(chat.lastMessage.metadata.status));
+    await chat.sendMessage();
+    await settle();
+  }
 }
-process.stdout.write(JSON.stringify({ messages: chat.messages, resumed }));
+process.stdout.write(JSON.stringify({ messages: chat.messages, resumed, waited }));

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from outlast.adapter import Agent, Gateway
+from outlast.adapters.python import IO, Loop
 from outlast.adapters.scripted import Model, Scripted
 from outlast.engine.deadlines import claim_supervision
 from outlast.opening import open_world
+from outlast.rules import ask
 from outlast.tool import ToolIO, tool
 from outlast.worker import WorkerConfig, open_worker
 
@@ -36,10 +38,24 @@ async def look(io: ToolIO, at: str) -> Mapping[str, Any]:
     return {"seen": at}
 
 
+@tool(replay="never")
+async def publish(io: ToolIO, to: str) -> str:
+    """Put it on the web."""
+    return f"published to {to}"
+
+
+async def choose(io: IO, prompt: str) -> str:
+    """Ask which, and say so."""
+    return f"It is {await io.ask('Which colour?', choices=['red', 'blue'])}."
+
+
 async def main(model: Model = words) -> None:
     """Work until the end, with a model that tells as this one does."""
     world, data, name = sys.argv[1:]
-    agents = {"teller": Agent("teller", Scripted(model=model), tools=[look])}
+    teller = Agent(
+        "teller", Scripted(model=model), tools=[look, publish], rules=[ask("publish", why="somebody looks")]
+    )
+    agents = {"teller": teller, "chooser": Agent("chooser", Loop(choose))}
     config = WorkerConfig(Path(data), name=name, lease_s=3.0, supervision=claim_supervision(os.environ))
     async with (
         open_world(world) as store,
