@@ -110,7 +110,10 @@ async def test_another_tenant_s_session_is_answered_as_one_that_never_was(door: 
     before = await door.get("/v1/sessions/s")
     theirs = await door.ask(one.method, filled(one), _body(one), tenant=THEIRS)
     never = await door.ask(one.method, filled(one, session="never", chat="never"), _body(one), tenant=THEIRS)
-    assert theirs.status_code == never.status_code == 404, theirs.text
+    assert theirs.status_code == never.status_code, theirs.text
+    assert theirs.status_code == 404 or (
+        theirs.status_code == 204 and not theirs.content
+    )  # of a chat: no stream
     assert theirs.text.replace("'s'", "X") == never.text.replace("'never'", "X")
     assert await door.get("/v1/sessions/s") == before
 
