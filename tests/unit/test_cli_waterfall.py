@@ -173,6 +173,23 @@ def test_a_terminal_keeps_the_waterfall_of_a_turn_that_is_over(
     assert screen.text.count("  attempt   1 a") == 1
 
 
+def test_a_terminal_shows_the_waterfall_of_a_turn_that_runs_once(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    file, clock, screen = _Tty(), ManualClock(), Screen()
+    console = Terminal(file=file, force_terminal=True, highlight=False, soft_wrap=True, width=80, height=40)
+    with Printer(console, clock=clock, drawing=Drawing(clock)) as printer:
+        for event in story.events[:8]:
+            printer.apply(event)
+            clock.turn(1)
+            printer.tick()
+        screen.feed(file.getvalue().replace("\n", "\r\n"))
+        lines = screen.text.splitlines()
+        assert sum(line.startswith("  attempt ") for line in lines) == 1
+        assert any("the log saved 1 model call" in line for line in lines)
+
+
 def test_a_file_gets_the_waterfall_where_that_was_asked_for(story: Story) -> None:
     assert "  attempt   1 a" not in _watched(story, Drawing(ManualClock()), tty=False)[1].getvalue()
     text = _watched(story, Drawing(ManualClock(), lines=True), tty=False)[1].getvalue()
