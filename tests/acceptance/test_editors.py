@@ -13,6 +13,7 @@ import pytest
 from acp import schema
 from acp.exceptions import RequestError
 
+from outlast.testing.models import Script, ScriptedModels, Step, ToolUse
 from tests.acceptance.counter import Counter, opened, rings, says, script
 from tests.acceptance.editor import LIMIT_S, Desktop, Window, opened_editor
 from tests.acceptance.office_of_editors import BELL
@@ -262,6 +263,43 @@ async def test_a_detached_editor_leaves_the_turns_to_workers_elsewhere(counter: 
             answer = await window.prompt(session, script(says("By another.")))
         assert answer.stop_reason == "end_turn"
         assert window.desktop.said() == ["By another."]
+
+
+@pytest.mark.full
+@pytest.mark.harness(harness="claude-code")
+async def test_claude_code_is_drawn_with_its_thoughts_commands_and_diffs(counter: Counter) -> None:
+    run = ToolUse(name="Bash", input={"command": "echo hi; echo ho", "description": "Say it"})
+    write = ToolUse(name="Write", input={"file_path": "a.txt", "content": "one\n"})
+    steps = (
+        Step(thinking="Hm.", text="I look.", tools=(run,)),
+        Step(text="I write.", tools=(write,)),
+        Step(text="Done."),
+    )
+    desktop = Desktop()
+    async with ScriptedModels.serve(Script(conversations={"go": steps})) as models:
+        counter.environ |= {
+            "ANTHROPIC_BASE_URL": models.base_url,
+            "ANTHROPIC_API_KEY": "scripted",
+            "OUTLAST_HARNESS_DIR": os.environ["OUTLAST_HARNESS_DIR"],
+        }
+        async with opened_editor(
+            counter, "claude-code", "--model", "claude-sonnet-4-5", desktop=desktop
+        ) as window:
+            answer = await window.prompt(await window.begin(), "Go. [script:go]")
+    assert answer.stop_reason == "end_turn"
+    assert (desktop.said("agent_thought_chunk"), desktop.said()) == (
+        ["Hm."],
+        ["I look.", "I write.", "Done."],
+    )
+    ran, written = desktop.calls().values()
+    assert (ran["title"], ran["kind"], ran["status"]) == ("Bash echo hi; echo ho", "execute", "completed")
+    assert ran["content"][0]["content"]["text"] == "```\nhi\nho\n```"
+    assert (written["kind"], written["status"], written["content"][0]["type"]) == (
+        "edit",
+        "completed",
+        "diff",
+    )
+    assert written["locations"][0]["path"] == f"{window.cwd}/a.txt"
 
 
 def test_whatever_an_editor_writes_is_answered_and_the_next_line_is_read(counter: Counter) -> None:

@@ -10,7 +10,7 @@ from outlast.cli.acp.live import AGAIN
 from outlast.cli.acp.prompts import prompt_text
 from outlast.cli.acp.said import said_in
 from outlast.cli.acp.shown import Shown, Update
-from outlast.cli.acp.tools import changes_of, locations_of, plan_in, title_of
+from outlast.cli.acp.tools import changes_of, locations_of, plan_in, title_of, words_of
 from outlast.clock import ManualClock
 from outlast.errors import BadInput
 from outlast.records import Payload
@@ -217,6 +217,41 @@ def test_an_edit_is_a_diff_at_its_place() -> None:
     assert changes_of("Bash", {"path": "x", "content": "y"}, "/shop") == []
     assert [one.path for one in locations_of({"path": "../x"}, "/shop")] == ["/shop/../x"]
     assert title_of("exec_command", {"cmd": ["ls", "-l"]}) == "exec_command ls -l"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, ""),
+        ("plain", "plain"),
+        ({"stdout": "out", "stderr": "", "interrupted": False}, "out"),
+        ({"stdout": "out", "stderr": "err"}, "out\nerr"),
+        ({"type": "text", "file": {"filePath": "a", "content": "one"}}, "one"),
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+        ({"output": "done", "metadata": {}}, "done"),
+        ({"cents": 5}, '{"cents":5}'),
+    ],
+)
+def test_a_result_is_words_for_people(value: object, words: str) -> None:
+    assert words_of(value) == words
+
+
+def test_an_edit_that_was_done_is_its_diff_and_one_that_failed_says_why() -> None:
+    shown = Shown("/shop", set(), ManualClock())
+    drawn(
+        shown,
+        runs(1, "Write", {"file_path": "a", "content": "x"}),
+        runs(2, "Write", {"file_path": "a", "content": "x"}),
+    )
+    done, failed = drawn(
+        shown,
+        event("call.settled", {"type": "create"}, call=1, status="ok"),
+        event("call.settled", "read it first", call=2, status="error"),
+    )
+    assert isinstance(done, schema.ToolCallProgress)
+    assert [one.type for one in done.content or []] == ["diff"]
+    assert isinstance(failed, schema.ToolCallProgress)
+    assert [one.type for one in failed.content or []] == ["diff", "content"]
 
 
 def test_a_list_of_what_is_to_be_done_is_a_plan() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from acp import schema
 
-from outlast.adapters.shapes import as_list, as_object, as_objects
+from outlast.adapters.shapes import as_list, as_object
 from outlast.calls import MAIN
 from outlast.cli.acp.live import Speech
 from outlast.cli.acp.said import said_in
@@ -29,10 +29,10 @@ from outlast.cli.acp.tools import (
     plan_in,
     plan_of,
     title_of,
+    words_of,
 )
 from outlast.clock import Clock
 from outlast.records.events import Event
-from outlast.tool import result_text
 
 Update: TypeAlias = (
     schema.UserMessageChunk
@@ -87,7 +87,7 @@ class Shown:
         match event.kind:
             case "turn.opened":
                 self._inputs[event.turn] = event.name
-                return [] if event.name in self._own else [user_says(_words(value))]
+                return [] if event.name in self._own else [user_says(words_of(value))]
             case "steer.taken":
                 return [user_says(event.text)]
             case "call.opened":
@@ -165,8 +165,9 @@ class Shown:
         if call.kind not in {"tool", "wait"}:
             return []
         ended: schema.ToolCallStatus = "completed" if event.status == "ok" else "failed"
-        content = [*call.content, *output_content(call.name, _words(value))]
-        raw = value if len(_words(value)) <= CONTENT_LIMIT else None
+        told = "" if call.content and ended == "completed" else words_of(value)  # a diff says what was done
+        content = [*call.content, *output_content(call.name, told)]
+        raw = value if len(words_of(value)) <= CONTENT_LIMIT else None
         return [_progressed(event.call, status=ended, content=content, raw_output=raw)]
 
     def _said(self, event: Event, call: _Call, value: object) -> Sequence[Update]:
@@ -259,14 +260,3 @@ def _plan(value: object) -> Sequence[Update]:
 
 def _block(text: str) -> schema.TextContentBlock:
     return schema.TextContentBlock(type="text", text=text)
-
-
-def _words(value: object) -> str:
-    """A value as text: of blocks their texts, of anything else what the model reads."""
-    if value is None:
-        return ""
-    blocks = as_objects(value)
-    if blocks and all(isinstance(block.get("text"), str) for block in blocks):
-        return "\n".join(str(block["text"]) for block in blocks)
-    text = as_object(value).get("text")
-    return text if isinstance(text, str) else result_text(value)

@@ -102,6 +102,26 @@ def output_content(name: str, text: str) -> list[Content]:
     return text_content(f"{fence}\n{kept.rstrip()}\n{fence}")
 
 
+def words_of(value: object) -> str:
+    """A result as a person reads it: of a command what it printed, of a file its text, of blocks their texts.
+
+    The shapes are those in which harnesses tell the results of their own tools; any other is shown as the model reads
+    it.
+    """
+    if value is None:
+        return ""
+    blocks, given = as_objects(value), as_object(value)
+    if blocks and all(isinstance(block.get("text"), str) for block in blocks):
+        return "\n".join(str(block["text"]) for block in blocks)
+    printed = [given.get(stream) for stream in ("stdout", "stderr")]
+    if any(isinstance(text, str) for text in printed):
+        return "\n".join(text for text in printed if isinstance(text, str) and text)
+    for text in (given.get("text"), given.get("output"), as_object(given.get("file")).get("content")):
+        if isinstance(text, str):
+            return text
+    return result_text(value)
+
+
 def plan_in(name: str, arguments: object) -> list[schema.PlanEntry] | None:
     """What is to be done, where the call writes such a list down; None where it writes none."""
     given = as_object(arguments)
