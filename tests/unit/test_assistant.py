@@ -361,6 +361,7 @@ class Provider:
         return says("not reached")
 
 
+@pytest.mark.crash
 async def test_an_assistant_killed_at_every_point_pays_no_answer_twice_and_tells_what_is_in_doubt(
     clock: ManualClock,
 ) -> None:

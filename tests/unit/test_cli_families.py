@@ -10,8 +10,8 @@ from outlast.clock import SystemClock
 from outlast.errors import ChildFailed
 from outlast.opening import open_world
 from outlast.session import Session
+from tests.acceptance.test_cli_sessions import Desk
 from tests.unit.family_desk import Family
-from tests.unit.test_cli_sessions import Desk
 
 
 async def boss(io: IO, prompt: str) -> object:

@@ -135,6 +135,7 @@ async def life(world: World, agent: Agent, name: str, death: Spot | None = None)
     return spots(record.crossings)
 
 
+@pytest.mark.crash
 async def test_a_death_at_every_point_leaves_each_edit_of_a_program_once() -> None:
     async def play(*deaths: Spot) -> list[Spot]:
         async with open_memory() as world:

@@ -110,6 +110,7 @@ STORY: list[list[Call]] = [
 ]
 
 
+@pytest.mark.crash
 async def test_a_framework_killed_at_every_point_pays_and_asks_once(clock: ManualClock) -> None:
     async with open_memory(MemoryStore(clock)) as world:
         await opened(world, agent_of(Outside()))

@@ -211,6 +211,7 @@ async def test_nothing_is_noted_of_one_that_is_never_run_again() -> None:
     assert begun.witness == EMPTY
 
 
+@pytest.mark.crash
 async def test_a_death_at_every_point_of_life_and_recovery_runs_it_once() -> None:
     bench = Bench()
     async with open_memory() as world:

@@ -83,6 +83,7 @@ async def losses(world: World) -> list[FilesLost]:
     return [one for one in await records(world) if isinstance(one, FilesLost)]
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("checkpoint", ["turn", "off"])
 async def test_a_loop_reads_once_whose_changes_are_gone_wherever_its_worker_and_its_machine_died(
     checkpoint: str,

@@ -291,6 +291,7 @@ async def beats(world: World, agent: Agent, clock: ManualClock, desk: Desk, time
         clock.turn(HOUR_S)
 
 
+@pytest.mark.crash
 async def test_one_prompt_for_each_time_wherever_a_worker_dies(
     world: World, agent: Agent, clock: ManualClock
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_cli_rulings import Desk
+from tests.acceptance.test_cli_rulings import Desk
 
 
 @pytest.fixture
