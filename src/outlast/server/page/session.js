@@ -44,6 +44,7 @@ export async function sessionView(into, id, rest, link) {
   let tab = null;
   const show = ([name = "", ...more]) => {
     fill(tabs, TABS.map(([one, label]) => el("a", { href: to("sessions", id, ...(one ? [one] : [])), "aria-current": one === name ? "page" : null }, label)));
+    tabs.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     tab?.();
     tab = open(name, more, pane, top);
   };
