@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -113,9 +113,11 @@ def serving(port: str = "0") -> list[str]:
 
 
 @contextmanager
-def opened_stand() -> Generator[Stand]:
-    """A server that runs, and a worker."""
+def opened_stand(*, past: Callable[[str], object] | None = None) -> Generator[Stand]:
+    """A server that runs, and a worker; over a World that has a `past`, which is told its URL first, no worker."""
     with opened() as counter, ExitStack() as processes:
+        if past is not None:
+            past(counter.environ["OUTLAST_WORLD"])
         counter.environ[BELL] = counter.bell.path
         server = processes.enter_context(counter.started(*serving()))
         assert server.stdout is not None
@@ -126,7 +128,8 @@ def opened_stand() -> Generator[Stand]:
             )
         )
         stand = Stand(counter, said["url"], said["link"], said["token"], api, processes, server)
-        stand.work()
+        if past is None:
+            stand.work()
         yield stand
 
 

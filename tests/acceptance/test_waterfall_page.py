@@ -1,16 +1,14 @@
 """The waterfall in the page, in a browser: what a person sees of a turn that lost its workers, and how fast."""
 
-import json
 import re
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Final, TypeAlias
 
 import anyio
-import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -18,9 +16,8 @@ from outlast.clock import SystemClock
 from outlast.opening import open_world
 from outlast.world import World
 from tests.acceptance.browser import opened_browser
-from tests.acceptance.counter import opened
 from tests.acceptance.pasts import Past, eventful, long
-from tests.acceptance.stand import Stand, visited
+from tests.acceptance.stand import Stand, opened_stand, visited
 from tests.acceptance.terminals import LIMIT_S
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
@@ -55,20 +52,9 @@ def browser() -> Generator[Browser]:
         yield browser
 
 
-@contextmanager
-def _served(write: Write) -> Generator[Stand]:
+def _served(write: Write) -> AbstractContextManager[Stand]:
     """A server, and no worker, over a World in which something has been written."""
-    with opened() as counter, ExitStack() as processes:
-        _written(counter.environ["OUTLAST_WORLD"], write)
-        server = processes.enter_context(counter.started("serve", "--port", "0", "--json"))
-        assert server.stdout is not None
-        said = json.loads(server.stdout.readline())
-        api = processes.enter_context(
-            httpx.Client(
-                base_url=said["url"], headers={"authorization": f"Bearer {said['token']}"}, timeout=LIMIT_S
-            )
-        )
-        yield Stand(counter, said["url"], said["link"], said["token"], api, processes)
+    return opened_stand(past=lambda url: _written(url, write))
 
 
 def _written(url: str, write: Write) -> Any:
