@@ -62,3 +62,24 @@ async def test_what_a_killed_attempt_had_said_is_taken_back(tmp_path: Path, *, c
         assert texts == [said]
         assert ended["kinds"]["MESSAGES_SNAPSHOT"] >= 1
         assert place.killed == 1
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("status", ["resolved", "cancelled"])
+async def test_an_interrupt_is_answered_by_the_next_run(tmp_path: Path, status: str) -> None:
+    publish = {"do": "tool", "name": "publish", "arguments": {"to": "web"}}
+    script = [
+        {"do": "model", "text": "I publish it", "tools": [publish]},
+        {"do": "model", "text": "that is all"},
+    ]
+    async with stage(tmp_path, seed=SEED) as place:
+        ended = await run(place, "interrupted", [json.dumps(script)], [{"status": status}])
+    interrupt, outcome = ended["outcomes"]
+    assert interrupt["type"] == "interrupt"
+    assert [one["reason"] for one in interrupt["interrupts"]] == ["tool_approval"]
+    assert outcome == {"type": "success"}
+    assert [one["role"] for one in ended["messages"]] == ["user", "assistant", "tool", "assistant"]
+    (result,) = [one["content"] for one in ended["messages"] if one["role"] == "tool"]
+    assert (result == "published to web") is (status == "resolved")
+    assert ended["state"] == ({"site": {"at": "web"}} if status == "resolved" else {})

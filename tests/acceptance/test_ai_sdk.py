@@ -152,7 +152,7 @@ async def attempts(world: World, session: str) -> int:
 @pytest.mark.crash
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("approve", [True, False])
-@pytest.mark.parametrize("transport", ["default", "workflow"])
+@pytest.mark.parametrize("transport", ["default", pytest.param("workflow", marks=pytest.mark.full)])
 async def test_a_call_that_is_asked_about_is_approved_in_the_chat(
     tmp_path: Path, transport: str, *, approve: bool
 ) -> None:
@@ -165,6 +165,8 @@ async def test_a_call_that_is_asked_about_is_approved_in_the_chat(
         told = await chatted(place, "asked", transport, [json.dumps(script)], approve=approve)
     _, answer = told["messages"]
     (call,) = [part for part in answer["parts"] if part["type"] == "dynamic-tool"]
+    documents = [part["data"]["value"] for part in answer["parts"] if part["type"] == "data-document"]
+    assert documents == ([{"at": "web"}] if approve else [])
     assert told["waited"] == ["waiting"]
     assert answer["metadata"]["status"] == "done"
     assert call["approval"]["approved"] is approve

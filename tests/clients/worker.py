@@ -15,6 +15,7 @@ from outlast.adapters.python import IO, Loop
 from outlast.adapters.scripted import Model, Scripted
 from outlast.engine.deadlines import claim_supervision
 from outlast.opening import open_world
+from outlast.records import Set
 from outlast.rules import ask
 from outlast.tool import ToolIO, tool
 from outlast.worker import WorkerConfig, open_worker
@@ -40,7 +41,8 @@ async def look(io: ToolIO, at: str) -> Mapping[str, Any]:
 
 @tool(replay="never")
 async def publish(io: ToolIO, to: str) -> str:
-    """Put it on the web."""
+    """Put it on the web, and write down where."""
+    await io.docs.edit("site", Set({"at": to}))
     return f"published to {to}"
 
 
