@@ -136,6 +136,12 @@ def test_a_pause_ends_the_stream_and_stands_as_nothing_once_it_is_over() -> None
     ]
 
 
+def test_a_prompt_that_is_refused_is_a_turn_that_failed() -> None:
+    stream = ui([Event("1.0", "input.refused", attempt=1, name="p", text="1,000 prompts wait already")])
+    assert kinds(stream) == ["message-metadata", "error", "finish"]
+    assert stream.over
+
+
 def test_ag_ui_takes_back_what_is_void_and_names_what_it_was_interrupted_for() -> None:
     stream, fold = AgUiStream("s", {}), TurnMoves("p")
     for event in [*KILLED, TOOL, PARKED]:

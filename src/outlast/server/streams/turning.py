@@ -91,6 +91,9 @@ class TurnMoves:
 
     def take(self, event: Event) -> list[Move]:
         """The moves that this event brings about."""
+        if event.kind == "input.refused" and event.name == self.prompt and not self.turn:
+            self.over = True
+            return [Settled(0, "failed", event.text or "The prompt was refused.", None, None)]
         fold = self._kinds.get(event.kind)
         began = event.kind == "turn.opened" and event.name == self.prompt
         if fold is None or self.over or not (began or self.turn):
