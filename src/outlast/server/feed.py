@@ -19,7 +19,6 @@ RECENT_COMMITS: Final = 32
 BREATH: Final = 64
 """After so many events in a row those who watch are let take them."""
 FIRST_PAUSE_S: Final = 0.05
-LAST_PAUSE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,8 @@ class Bounds:
     """Read for all who catch up, and not taken yet."""
     reads: int = 8
     """So many are read for at once."""
+    pause_s: float = 1.0
+    """At most, before a World that is away is asked again."""
 
 
 class Feed:
@@ -67,7 +68,8 @@ class Feed:
             after: where the first who watches goes on.
         """
         with self.scope:
-            pause_s = FIRST_PAUSE_S
+            first_s = min(FIRST_PAUSE_S, self._bounds.pause_s)
+            pause_s = first_s
             while True:
                 newest = self._newest
                 try:
@@ -78,7 +80,7 @@ class Feed:
                     self.error = error
                     self.wake()
                     return
-                pause_s = FIRST_PAUSE_S if self._newest != newest else min(LAST_PAUSE_S, 2 * pause_s)
+                pause_s = first_s if self._newest != newest else min(self._bounds.pause_s, 2 * pause_s)
                 await anyio.sleep(pause_s)
 
     @property

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 from outlast.errors import WorldUnavailable
 from outlast.groups import task_group
 from outlast.records.events import Event
-from outlast.server.feed import LAST_PAUSE_S, Bounds, Feed, read_on
+from outlast.server.feed import Bounds, Feed, read_on
 from outlast.server.feeds import BEAT_S, Changes, Hub, Shown
 from outlast.server.listing import Listing
 from outlast.world import Cursor, World
@@ -160,7 +160,7 @@ class _Hub:
                 try:
                     seat.page = (await read_on(feed, seat.place, self._bounds.page_bytes))[::-1]
                 except WorldUnavailable:
-                    await anyio.sleep(LAST_PAUSE_S)
+                    await anyio.sleep(self._bounds.pause_s)
         self._pages.keep(seat)
 
     # The list
