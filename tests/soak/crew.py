@@ -82,7 +82,8 @@ class Crew:
         }
         (way,) = self.rng.choices(list(ways), weights=list(ways.values()))
         name = self.rng.choice(busy)
-        sessions = held[name]
+        # A harness is one session's: the others of its worker are not struck, and must not be counted as if they were.
+        sessions = [self.rng.choice(held[name])] if "harness" in way else held[name]
         homes = [self.stage.home(session) for session in sessions]
         victim = self.alive[name]
         blow = Blow(way, name, sessions, SystemClock().now())
