@@ -12,15 +12,15 @@ from outlast.records.events import Event, delta_event, face
 from outlast.world import Commit, Cursor, Delta, Gap, Item, World
 
 
-async def events(world: World, session: str, after: Cursor) -> AsyncGenerator[Event]:
-    """Every event behind `after`, in order, then whatever comes, without end; hidden ones are left out.
+async def events(world: World, session: str, after: Cursor, *, hidden: bool = False) -> AsyncGenerator[Event]:
+    """Every event behind `after`, in order, then whatever comes, without end; hidden ones only where they are wanted.
 
     The cursor of each event is where reading goes on: after a disconnection a reader gives the last one it has.
     """
     async with aclosing(world.follow(session, after)) as items:
         async for item in items:
             for event in _shown(session, item):
-                if event.kind != "hidden":
+                if hidden or event.kind != "hidden":
                     yield event
 
 

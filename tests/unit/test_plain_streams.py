@@ -1,6 +1,6 @@
 """Plain streams and pages: what they promise of cursors, ends and silences, without a network."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 import anyio
@@ -14,12 +14,14 @@ from outlast.records import AttemptEnded, TurnOpened, TurnParked, TurnSettled
 from outlast.records.events import Event
 from outlast.records.payload import EMPTY
 from outlast.server.feed import Bounds
+from outlast.server.feeds import Shown
 from outlast.server.hub import open_hub
 from outlast.server.limits import Buckets, Rate
 from outlast.server.paging import opening_of, page_of, settling_of
 from outlast.server.streams.sse import Wanted, plain_stream
+from outlast.testing.faults import AroundWorld
 from outlast.watch import events
-from outlast.world import START, Cursor, World
+from outlast.world import START, Cursor, Item, World
 from outlast.worlds.memory import open_memory
 from tests.event_source import Message, Parser
 from tests.property.feeding import Writer
@@ -134,6 +136,70 @@ async def test_who_takes_nothing_holds_back_nobody_and_catches_up() -> None:
             assert len(seen) == len(set(seen)) == 2 + 500
             await one.aclose()
         await quick.aclose()
+
+
+async def test_those_who_catch_up_get_past_a_tail_that_nothing_shows_and_hold_up_nobody() -> None:
+    """More of them than are read for at once; the newest commit is hidden, and the reader began behind the others."""
+    async with open_memory() as world, open_hub(world, Bounds(reads=2)) as hub:
+        writer = Writer(world)
+        await writer.open()
+        for _ in range(3):
+            await writer.commit(1)
+        await writer.commit(0, hidden=2)
+        first = hub.batches("default", "s", Cursor.behind(writer.seq), 0.01)
+        assert await anext(first) == (), "it has seen everything, and the reader begins at the newest commit"
+        late = [hub.batches("default", "s", START, 10.0) for _ in range(6)]
+        last = hub.batches("default", "s", Cursor(writer.seq - 1, 0), 10.0)
+        with anyio.fail_after(2):
+            for one in late:
+                seen = [shown.place for shown in await anext(one)]
+                assert seen == [Cursor(seq, 0) for seq in range(1, writer.seq)]
+        async with anyio.create_task_group() as tasks:
+            for one in (*late, last):
+                tasks.start_soon(anext_is, one, Cursor(writer.seq + 1, 0))
+            await anyio.wait_all_tasks_blocked()
+            with anyio.fail_after(2):
+                await writer.commit(1)
+        for one in (first, *late, last):
+            await one.aclose()
+
+
+async def anext_is(batches: AsyncGenerator[Sequence[Shown]], place: Cursor) -> None:
+    """What comes next, and within a moment, is this alone."""
+    with anyio.fail_after(2):
+        assert [shown.place for shown in await anext(batches)] == [place]
+
+
+async def test_a_slow_world_gives_one_that_catches_up_a_page_in_pieces() -> None:
+    """What was read before the time for one read is over is given, and the next read goes on behind it."""
+    async with open_memory() as memory:
+        writer = Writer(memory)
+        await writer.open()
+        for _ in range(20):
+            await writer.commit(1, hidden=1)
+        async with open_hub(Slow(memory), Bounds(read_s=0.05)) as hub:
+            first = hub.batches("default", "s", Cursor.behind(writer.seq), 0.01)
+            await anext(first)
+            seen: list[Cursor] = []
+            async with aclosing(hub.batches("default", "s", START, 10.0)) as batches:
+                with anyio.fail_after(5):
+                    while not seen or seen[-1] < Cursor(writer.seq, 0):
+                        seen += [shown.place for shown in await anext(batches)]
+            await first.aclose()
+        assert len(seen) == len(set(seen)) == writer.seq
+
+
+class Slow(AroundWorld):
+    """Takes a while for each item."""
+
+    async def follow(self, session: str, after: Cursor) -> AsyncGenerator[Item, None]:
+        async with aclosing(super().follow(session, after)) as items:
+            async for item in items:
+                await anyio.sleep(0.02)
+                yield item
+
+    def for_tenant(self, tenant: str = "default") -> "Slow":
+        return self
 
 
 @given(st.integers(1, 7), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=100))

@@ -4,7 +4,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
@@ -38,6 +38,8 @@ class Bounds:
     """So many are read for at once."""
     pause_s: float = 1.0
     """At most, before a World that is away is asked again."""
+    read_s: float = 5.0
+    """How long one such read may take, its place in the line included."""
 
 
 class Feed:
@@ -167,21 +169,34 @@ def _beginning(after: Cursor, newest: int) -> Cursor:
     return max(after, floor)
 
 
-async def read_on(feed: Feed, place: Cursor, most_bytes: int) -> list[Shown]:
-    """What comes behind a place below a feed's floor, up to about `most_bytes` or to where the feed itself goes on.
+@dataclass(slots=True)
+class Page:
+    """What was read for one that catches up, while it is read."""
+
+    reached: Cursor
+    """Up to here nothing is missing in `found`; behind it come places that nothing shows, too."""
+    found: list[Shown] = field(default_factory=list[Shown])
+
+
+async def read_on(feed: Feed, page: Page, most_bytes: int) -> None:
+    """Read what comes behind a place below a feed's floor, up to about `most_bytes` or to where the feed goes on.
+
+    It may be cancelled anywhere: the page is good as far as it has come. Where everything up to the floor is hidden
+    it ends too, since something stands behind every floor.
 
     Raises:
         OutlastError
     """
-    found: list[Shown] = []
-    size = 0
-    async with aclosing(events(feed.world, feed.session, place)) as read:
+    size = taken = 0
+    async with aclosing(events(feed.world, feed.session, page.reached, hidden=True)) as read:
         async for event in read:
             shown = Shown(event)
-            found.append(shown)
+            if event.kind != "hidden":
+                page.found.append(shown)
+            page.reached = shown.place
             size += shown.size
+            taken += 1
             if size >= most_bytes or feed.floor is None or shown.place >= feed.floor:
                 break
-            if len(found) % BREATH == 0:
+            if taken % BREATH == 0:
                 await asyncio.sleep(0)
-    return found

@@ -12,13 +12,10 @@ from anyio.abc import TaskGroup
 from outlast.errors import WorldUnavailable
 from outlast.groups import task_group
 from outlast.records.events import Event
-from outlast.server.feed import Bounds, Feed, read_on
+from outlast.server.feed import Bounds, Feed, Page, read_on
 from outlast.server.feeds import BEAT_S, Changes, Hub, Shown
 from outlast.server.listing import Listing
 from outlast.world import Cursor, World
-
-READ_S: Final = 5.0
-"""How long one read for one that catches up may take, its place in the line included."""
 
 BOUNDS: Final = Bounds()
 
@@ -131,8 +128,9 @@ class _Hub:
             if feed.error is not None:
                 raise feed.error
             if feed.floor is not None and seat.place < feed.floor:
+                before = seat.place
                 await self._catch_up(feed, seat)
-                if not seat.page:
+                if not seat.page and seat.place == before:
                     return ()
             elif not await feed.wait(beat_s):
                 return ()
@@ -154,13 +152,18 @@ class _Hub:
         return batch
 
     async def _catch_up(self, feed: Feed, seat: _Seat) -> None:
-        """Read the next page for one behind the window; it stays empty when the World does not answer in time."""
-        with anyio.move_on_after(READ_S):
-            async with self._reads:
-                try:
-                    seat.page = (await read_on(feed, seat.place, self._bounds.page_bytes))[::-1]
-                except WorldUnavailable:
+        """Read the next page for one behind the window: as much as the World gives in time."""
+        page = Page(seat.place)
+        with anyio.move_on_after(self._bounds.read_s):
+            try:
+                async with self._reads:
+                    await read_on(feed, page, self._bounds.page_bytes)
+            except WorldUnavailable:
+                if page.reached == seat.place:
                     await anyio.sleep(self._bounds.pause_s)
+        seat.page = page.found[::-1]
+        if not seat.page:
+            seat.place = page.reached
         self._pages.keep(seat)
 
     # The list
