@@ -133,6 +133,106 @@ def test_an_edit_is_drawn_as_the_lines_that_it_changes(
     assert ["".join(line) for line in found] == lines
 
 
+class _Pen:
+    """Writes turns as they come: attempts that go on, calls that run beside each other and settle later."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
+        self.events: list[Event] = []
+        self.calls = self.turn = 0
+        self.runs: dict[int, str] = {}
+
+    def add(self, kind: EventKind, **fields: Any) -> None:
+        at = len(self.events) + 1
+        self.events.append(Event(f"{at}.0", kind, at_s=float(at), **fields))
+
+    def one(self) -> int:
+        return self.dice.choice(sorted(self.runs)) if self.runs else 0
+
+    def claim(self) -> None:
+        self.add("attempt.opened", facts={"worker": "w"})
+
+    def park(self) -> None:
+        named = self.dice.sample(sorted(self.runs), self.dice.randint(0, len(self.runs)))
+        self.add("turn.parked", turn=self.turn, status="decision", facts={"asks": named})
+
+    def decide(self) -> None:
+        self.add("call.decided", turn=self.turn, call=self.one(), status="allow")
+
+    def steer(self) -> None:
+        self.add("steer.taken", text="quick")
+
+    def open(self) -> None:
+        self.calls += 1
+        kind = self.runs[self.calls] = self.dice.choice(("tool", "tool", "model", "value"))
+        self.add("call.opened", turn=self.turn, call=self.calls, name=f"n{self.calls}", facts={"kind": kind})
+
+    def start(self) -> None:
+        if call := self.one():
+            self.add("call.started", turn=self.turn, call=call)
+
+    def settle(self) -> None:
+        if call := self.one():
+            facts = {"kind": self.runs.pop(call)}
+            self.add("call.settled", turn=self.turn, call=call, status="ok", facts=facts)
+
+    def a_turn(self, *, ends: bool) -> None:
+        self.turn += 1
+        if self.dice.random() < 0.5:
+            self.add("prompt.queued", name=f"in-{self.turn}")
+        self.add("turn.opened", turn=self.turn, name=f"in-{self.turn}")
+        moves = (self.claim, self.park, self.decide, self.steer, self.start, *[self.open, self.settle] * 2)
+        for _ in range(self.dice.randrange(6, 24)):
+            self.dice.choice(moves)()
+        while ends and self.runs:
+            self.settle()
+        if ends:
+            self.add("turn.settled", turn=self.turn, status="done")
+
+
+def _history(dice: random.Random) -> list[Event]:
+    """Three turns; the newest may still be open."""
+    pen = _Pen(dice)
+    for ends in (True, True, dice.random() < 0.5):
+        pen.a_turn(ends=ends)
+    return pen.events
+
+
+READ = """async (given) => {
+  const { Story } = await import("/story.js");
+  const told = (story) => ({
+    rows: story.rows.map((row) => [row.key, row.is, row.nth, row.turn?.whole, row.turn?.attempts, row.turn?.calls,
+      row.startedS, row.opened?.cursor, row.view?.name, row.view?.status,
+      row.view?.status === "open" ? row.pending || "" : ""]),
+    turn: story.turn && { ...story.turn, open: [...story.turn.open] },
+    open: story.openCalls.map((row) => row.call),
+    cursors: story.events.map(({ cursor }) => cursor),
+    identical: story.rows.every((row) => row.is !== "call" || story.calls.get(row.call) === row),
+  });
+  return JSON.parse(given).map(([events, cuts]) => {
+    const whole = new Story();
+    whole.add(events);
+    const parts = cuts.map((cut, at) => events.slice(cut, cuts[at + 1]));
+    const story = new Story();
+    story.add(parts.pop());
+    while (parts.length) story.addOlder(parts.pop());
+    return [told(whole), told(story)];
+  });
+}"""
+
+
+def test_a_conversation_read_from_its_end_backwards_is_the_one_that_came_in_order(modules: Page) -> None:
+    dice = random.Random(815)
+    given: list[Any] = []
+    for _ in range(SEQUENCES):
+        events = _history(dice)
+        cuts = [0, *sorted(dice.sample(range(1, len(events)), dice.randint(1, 4)))]
+        given.append([events, cuts])
+    for whole, read in modules.evaluate(READ, msgspec.json.encode(given).decode()):
+        assert read == whole
+        assert whole["identical"]
+
+
 LIST = """async () => {
   const { LongList } = await import("/list.js");
   const frame = () => new Promise(requestAnimationFrame);

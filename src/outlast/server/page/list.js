@@ -40,9 +40,15 @@ export class LongList {
     const held = this.#anchor();
     this.rows = rows;
     this.#layout();
-    for (const key of changed) this.drawn.get(key)?.part.update?.(rows[this.at.get(key)]);
+    for (const key of changed) this.#change(key);
     this.#hold(held);
     this.frame.ask();
+  }
+
+  #change(key) {
+    const shown = this.drawn.get(key);
+    if (shown?.part.update) shown.part.update();
+    else if (shown) this.#remove(key, shown); // it is drawn anew with the next frame
   }
 
   /** Brings the row of this key into view. */

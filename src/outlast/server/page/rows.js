@@ -43,7 +43,7 @@ function attempt(row) {
   const told = Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ");
   return el("p", { class: "note attempt", title: plain(told) },
     el("span", { class: "mark", "aria-hidden": "true" }, "▸"),
-    el("span", {}, el("strong", {}, row.number ? `Attempt ${row.number}` : "Another attempt"), ` goes on where the log ends · ${short(worker, 60)}`),
+    el("span", {}, el("strong", {}, row.turn.whole ? `Attempt ${row.nth}` : "Another attempt"), ` goes on where the log ends · ${short(worker, 60)}`),
     el("span", { class: "grow" }), el("span", { class: "took" }, clock(row.event.at_s)));
 }
 
