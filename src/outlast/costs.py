@@ -32,7 +32,7 @@ from outlast.records import (
 )
 from outlast.records.events import face
 from outlast.tally import day_of
-from outlast.timeline import CallBar, Saved, TurnBar
+from outlast.timeline import CallBar, Saved, TurnBar, parked
 from outlast.unfolding import Unfolding
 from outlast.world import Commit, Cursor
 
@@ -109,6 +109,8 @@ class _Open:
     takeovers: int = 0
     start_over: Avoided = field(default_factory=Avoided)
     own_continue: Avoided = field(default_factory=Avoided)
+    looking: tuple[int, Avoided, Avoided] | None = None
+    """While it is parked: whose claim of it was the last, and what that one found."""
 
 
 class Counting:
@@ -129,7 +131,9 @@ class Counting:
             event = face(record, str(Cursor(header.seq, at)), header.fence)
             self._at_s = max(self._at_s, event.at_s)
             if event.kind == "attempt.opened":
-                self._taken_over()
+                self._taken_over(event.attempt)
+            elif event.kind == "turn.released":
+                self._let_go(event.attempt)
             if isinstance(record, TurnOpened):
                 self._end_turn()
                 self._turn = _Open()
@@ -173,18 +177,28 @@ class Counting:
     def _bar(self) -> TurnBar:
         return self._unfolding.timeline().turns[-1]
 
-    def _taken_over(self) -> None:
+    def _taken_over(self, attempt: int) -> None:
         """Another attempt is about to begin. What counts is what it finds."""
         turn = self._turn
         bar = None if turn is None else self._bar()
         if turn is None or bar is None or bar.status != "open" or not bar.attempts:
             return
         calls = [call for lane in bar.lanes for call in lane.calls if call.opened_s >= self._from_s]
-        over = _avoided(calls)
+        again = [call for call in calls if call.call in turn.fresh or not call.status]
+        turn.looking = attempt, _avoided(calls), _avoided(again)
+        if not parked(bar.waits):
+            self._let_go(attempt)
+
+    def _let_go(self, attempt: int) -> None:
+        """Who claimed the open turn last goes on with it."""
+        turn = self._turn
+        if turn is None or turn.looking is None or turn.looking[0] != attempt:
+            return
+        _, over, again = turn.looking
         turn.takeovers += 1
         turn.start_over = turn.start_over + over
-        again = [call for call in calls if call.call in turn.fresh or not call.status]
-        turn.own_continue = turn.own_continue + _avoided(again)
+        turn.own_continue = turn.own_continue + again
+        turn.looking = None
 
     def _end_turn(self) -> None:
         turn = self._turn

@@ -22,11 +22,15 @@ What the words of it mean:
 * **Moments** are those of the workers' clocks, and never go back: where the clock of the next worker is behind, its
   moments are moved by what it is behind, so that what it does stands after what was done.
 * **Void** is what was paid for answers that nobody could use: cut off, or of a worker that was lost.
+* **Attempts** at a turn that is parked begin with the one that lets it go, or ends it, from its claim on. Who claims
+  the session meanwhile, looks what has come and finds that the turn still waits, is none: nothing was lost with it,
+  nothing is saved, and the wait goes on. Nor has anything been saved by one that ended it.
 * A **lost** attempt ended without a word. Its end is its last sign of life, `unnoticed_s` the time from there until
   another attempt began.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -39,6 +43,8 @@ from outlast.world import Commit
 Ended: TypeAlias = Literal["", "settled", "parked", "waiting", "handed_over", "provider", "failed", "lost"]
 """How an attempt ended; empty while it goes on."""
 
+WAITING: Final = frozenset({"waiting", "provider"})
+"""Ends of attempts after which nothing is to be done for a while; every other wait is a turn's that is parked."""
 ABOUT: Final = 80
 """Characters of what a call is about."""
 PROMPT: Final = 160
@@ -52,7 +58,7 @@ class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     """What need not be done again: see the definitions above. Sums of several moments are sums of each field."""
 
     takeovers: int = 0
-    """Moments that it adds up: attempts that began while the turn was open."""
+    """Moments that it adds up: other attempts that went on with the open turn."""
     model_calls: int = 0
     tool_calls: int = 0
     models: dict[str, Usage] = {}
@@ -168,6 +174,11 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """0 while it lasts."""
 
 
+def parked(waits: Sequence[Wait]) -> bool:
+    """Whether the turn of these waits is parked now: nobody works at it who does not let it go first."""
+    return bool(waits) and not waits[-1].ended_s and waits[-1].why not in WAITING
+
+
 class TurnBar(msgspec.Struct, frozen=True, omit_defaults=True):
     """One turn."""
 
@@ -204,7 +215,7 @@ class Timeline(msgspec.Struct, frozen=True, omit_defaults=True):
     behind_s: float = 0.0
     """By how much the clock of the newest attempt's worker is behind those before it."""
     attempt: AttemptBar | None = None
-    """The newest, also while no turn is open."""
+    """The newest, also while no turn is open, and while it only looks at one that is parked."""
     turns: tuple[TurnBar, ...] = ()
     saved: Saved = Saved()
     """Of all turns."""

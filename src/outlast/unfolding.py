@@ -9,6 +9,7 @@ from outlast.calls import MAIN
 from outlast.records.events import Event
 from outlast.records.payload import Usage
 from outlast.timeline import (
+    WAITING,
     AttemptBar,
     CallBar,
     Ended,
@@ -19,11 +20,9 @@ from outlast.timeline import (
     TurnBar,
     Wait,
     about,
+    parked,
     prompt_of,
 )
-
-_WAITING = frozenset({"waiting", "provider"})
-"""Ends of attempts after which nothing is to be done for a while."""
 
 
 @dataclass
@@ -135,7 +134,9 @@ class Unfolding:
             self._claimed(event)
         elif event.kind == "session.forked":
             self._saved = Saved()
+            self._attempt = None if self._attempt is None else replace(self._attempt, saved=Saved())
         elif turn is not None and event.turn == turn.bar.turn and turn.bar.status == "open":
+            self._looked(turn, event)
             self._of_turn(turn, event)
             if turn.attempts and turn.attempts[-1].attempt == event.attempt:
                 turn.attempts[-1] = replace(turn.attempts[-1], last_s=self._at_s)
@@ -144,8 +145,11 @@ class Unfolding:
         if self._turn is not None:
             self._over.append(self._turn.shown(whole=self._details in {None, self._turn.bar.turn}))
         bar = TurnBar(event.turn, event.name, prompt_of(event), self._at_s)
-        attempts = [] if self._attempt is None else [self._attempt]
-        self._turn = _Turn(bar, [replace(one, began_s=self._at_s, last_s=self._at_s) for one in attempts], [])
+        attempts: list[AttemptBar] = []
+        if self._attempt is not None:
+            self._attempt = replace(self._attempt, saved=Saved(), settled=0)
+            attempts = [replace(self._attempt, began_s=self._at_s, last_s=self._at_s)]
+        self._turn = _Turn(bar, attempts, [])
 
     def _claimed(self, event: Event) -> None:
         facts = event.facts
@@ -165,12 +169,30 @@ class Unfolding:
             turn.attempts[-1] = replace(
                 turn.attempts[-1], last_s=before.last_s, unnoticed_s=self._at_s - before.last_s
             )
-        self._rested(turn)
-        saved = turn.bar.finished
-        saved = replace(saved, takeovers=1)
-        turn.attempts.append(replace(opened, saved=saved))
-        turn.bar = replace(turn.bar, saved=turn.bar.saved + saved)
-        self._saved = self._saved + saved
+        self._attempt = replace(opened, saved=replace(turn.bar.finished, takeovers=1))
+        if not parked(turn.waits):
+            self._goes_on(turn, self._attempt)
+
+    def _goes_on(self, turn: _Turn, attempt: AttemptBar) -> None:
+        """The newest attempt is one at this turn from when it began."""
+        if turn.waits and not turn.waits[-1].ended_s:
+            turn.waits[-1] = replace(turn.waits[-1], ended_s=attempt.began_s)
+        turn.attempts.append(attempt)
+        turn.bar = replace(turn.bar, saved=turn.bar.saved + attempt.saved)
+        self._saved = self._saved + attempt.saved
+
+    def _looked(self, turn: _Turn, event: Event) -> None:
+        """Something that whoever looks at a parked turn does to it."""
+        attempt = self._attempt
+        there = {one.attempt for one in turn.attempts[-1:]}
+        if attempt is None or attempt.attempt != event.attempt or attempt.attempt in there:
+            return
+        if event.kind == "turn.released":
+            self._goes_on(turn, attempt)
+        elif event.kind == "turn.settled":
+            self._goes_on(turn, replace(attempt, saved=Saved()))
+        elif event.kind == "call.settled":
+            self._attempt = replace(attempt, settled=attempt.settled + 1)
 
     def _end(self, turn: _Turn, how: Ended, error: str = "") -> None:
         """The newest attempt is over, if it is not yet."""
@@ -186,7 +208,7 @@ class Unfolding:
         match event.kind:
             case "attempt.ended":
                 self._end(turn, _ended(event.status), event.text)
-                if event.status in _WAITING:
+                if event.status in WAITING:
                     turn.waits.append(Wait(event.status, self._at_s))
             case "turn.parked":
                 self._end(turn, "parked")

@@ -120,6 +120,57 @@ def test_a_parked_turn_waits_until_somebody_goes_on_with_it(story: Story) -> Non
     assert story.call(2).decisions == ("run_again",)
 
 
+def test_who_only_looks_at_a_parked_turn_is_no_attempt_at_it_loses_and_saves_nothing(story: Story) -> None:
+    story.add("turn.parked", 20, status="decision", facts={"in_doubt": [2]})
+    before = story.bar()
+    for at_s in (40, 60):
+        story.attempt(at_s, "looks")
+    assert story.bar() == before
+    assert story.timeline().saved == Saved()
+    looking = story.timeline().attempt
+    assert looking is not None
+    assert (looking.worker, looking.attempt) == ("looks", 3)
+    story.attempt(90, "b")
+    story.settle(2, 90.5, 0.0, "error")
+    story.add("turn.released", 91)
+    story.add("turn.settled", 95, status="done")
+    first, second = story.bar().attempts
+    assert (first.ended, first.last_s, first.unnoticed_s) == ("parked", 1020.0, 0.0)
+    assert (second.worker, second.began_s, second.settled, second.ended) == ("b", 1090.0, 1, "settled")
+    assert second.saved == story.timeline().saved == Saved(1, 1, 0, {"m": SPENT}, 3.0, 0.0, 3.0), (
+        "what it found"
+    )
+    assert [(one.why, one.began_s, one.ended_s) for one in story.bar().waits] == [
+        ("decision", 1020.0, 1090.0)
+    ]
+    story.begin(96)
+    assert [(one.saved, one.settled) for one in story.bar().attempts] == [(Saved(), 0)]
+
+
+def test_who_takes_one_decision_of_two_leaves_the_turn_parked_and_is_not_lost(story: Story) -> None:
+    story.settle(2, 19, 1.0, "in_doubt")
+    story.add("turn.parked", 20, status="decision", facts={"in_doubt": [2, 3]})
+    story.attempt(40, "half")
+    story.add("call.decided", 41, call=2, status="run_again", text="ann")
+    story.attempt(90, "b")
+    story.add("turn.released", 91)
+    story.attempt(120, "c")
+    assert [(one.worker, one.ended) for one in story.bar().attempts] == [
+        ("a", "parked"),
+        ("b", "lost"),
+        ("c", ""),
+    ]
+    assert story.timeline().saved.takeovers == 2
+
+
+def test_who_ends_a_parked_turn_has_saved_nothing(story: Story) -> None:
+    story.add("turn.parked", 20, status="stuck")
+    story.attempt(40, "b")
+    story.add("turn.settled", 41, status="cancelled")
+    assert [(one.worker, one.ended) for one in story.bar().attempts] == [("a", "parked"), ("b", "settled")]
+    assert story.timeline().saved == story.bar().saved == Saved()
+
+
 def test_a_call_that_is_run_again_counts_the_seconds_of_its_last_try_only(story: Story) -> None:
     story.attempt(100, "b")
     story.start(2, 101)

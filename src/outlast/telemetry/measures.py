@@ -42,7 +42,7 @@ def measures_of(story: Story, spans: Sequence[Span]) -> Iterator[Measure]:
     )
     for span in spans[1:]:
         yield from _of_call(span)
-    attempts = [attempt for attempt in story.attempts if attempt.last_s >= story.from_s]
+    attempts = [attempt for attempt in story.bar.attempts if attempt.last_s >= story.from_s]
     cut_off = [attempt for attempt in attempts[:-1] if attempt.ended in _CUT_OFF]
     doubts = sum(call.status == "in_doubt" for lane in bar.lanes for call in lane.calls)
     counted = {

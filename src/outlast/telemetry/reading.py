@@ -60,18 +60,6 @@ class Story:
         return TurnIds(settled.tenant, folder, settled.session, settled.due.turn, self.traceparent)
 
     @property
-    def attempts(self) -> list[AttemptBar]:
-        """Its attempts, but those that only looked whether what it is parked for is over, and had no more to write."""
-        tried = {one.attempt for lane in self.bar.lanes for call in lane.calls for one in call.tries}
-        kept: list[AttemptBar] = []
-        for attempt in self.bar.attempts:
-            parked = bool(kept) and kept[-1].ended == "parked"
-            if parked and attempt.ended == "lost" and not attempt.settled and attempt.attempt not in tried:
-                continue
-            kept.append(attempt)
-        return kept
-
-    @property
     def from_s(self) -> float:
         """When it began, for this session."""
         return self.bar.opened_s if self.forked is None else self.forked.at_s

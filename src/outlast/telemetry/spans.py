@@ -85,7 +85,7 @@ class _Making:
 def spans_of(story: Story) -> list[Span]:
     """Every span of the turn, parents before their children."""
     making = _Making(story)
-    for number, attempt in enumerate(story.attempts, 1):
+    for number, attempt in enumerate(story.bar.attempts, 1):
         making.numbers[attempt.attempt] = number
         making.ends[attempt.attempt] = attempt
     spans = [_turn(making), *_attempts(making)]
@@ -97,7 +97,7 @@ def spans_of(story: Story) -> list[Span]:
 def _turn(making: _Making) -> Span:
     story, bar = making.story, making.story.bar
     opened = story.settled.opened
-    attempts = story.attempts
+    attempts = story.bar.attempts
     lost = sum(attempt.ended == "lost" for attempt in attempts)
     attributes: dict[str, Value] = {
         names.OPERATION: "invoke_agent",
@@ -125,7 +125,7 @@ def _turn(making: _Making) -> Span:
 
 def _attempts(making: _Making) -> Iterator[Span]:
     story = making.story
-    for attempt in story.attempts:
+    for attempt in story.bar.attempts:
         if attempt.last_s < story.from_s:
             continue  # of the source of a fork
         number, saved = making.numbers[attempt.attempt], attempt.saved
@@ -170,7 +170,7 @@ def _lane(making: _Making, lane: Lane) -> Iterator[Span]:
         span for call in lane.calls if call.kind in {"model", "tool"} for span in _tries(making, call, lane)
     ]
     if lane.begun_by:
-        for attempt in making.story.attempts:
+        for attempt in making.story.bar.attempts:
             within = [span for span in tried if span.attributes[names.FENCE] == attempt.attempt]
             if within:
                 yield _sub_agent(making, lane, attempt.attempt, within)

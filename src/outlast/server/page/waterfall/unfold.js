@@ -23,6 +23,11 @@ export function addSaved(one = {}, other = {}) {
 /** Tokens and money of all models of a `saved`. */
 export const usageOf = (saved) => Object.values(saved?.models ?? {}).reduce((sum, one) => addUsage(sum, one), addUsage());
 
+const WAITING = ["waiting", "provider"];
+
+/** Whether the turn of these waits is parked now. */
+const parked = (waits) => waits.length > 0 && !waits.at(-1).ended_s && !WAITING.includes(waits.at(-1).why);
+
 /** Its work need not be done again. */
 export function finished(call) {
   if (call.kind === "model") return call.status === "ok";
@@ -99,8 +104,11 @@ export class Unfolding {
     const turn = this.turn;
     if (event.kind === "turn.opened") this.#open(event);
     else if (event.kind === "attempt.opened") this.#claimed(event);
-    else if (event.kind === "session.forked") this.saved = addSaved();
-    else if (turn && event.turn === turn.turn && turn.status === "open") {
+    else if (event.kind === "session.forked") {
+      this.saved = addSaved();
+      if (this.attempt) this.attempt.saved = addSaved();
+    } else if (turn && event.turn === turn.turn && turn.status === "open") {
+      this.#looked(turn, event);
       this.#ofTurn(turn, event);
       const newest = turn.attempts.at(-1);
       if (newest?.attempt === (event.attempt ?? 0)) newest.last_s = this.at_s;
@@ -109,6 +117,7 @@ export class Unfolding {
 
   #open(event) {
     if (this.turn) this.over.push(this.turn);
+    if (this.attempt) Object.assign(this.attempt, { saved: addSaved(), settled: 0 });
     const attempts = this.attempt ? [{ ...this.attempt, began_s: this.at_s, last_s: this.at_s }] : [];
     this.turn = turnOf({ turn: event.turn, input: event.name ?? "", prompt: promptOf(event), opened_s: this.at_s, attempts });
   }
@@ -126,11 +135,24 @@ export class Unfolding {
       before.ended = "lost";
       before.unnoticed_s = this.at_s - before.last_s;
     }
-    this.#rested(turn);
-    const saved = { ...turn.finished, takeovers: 1 };
-    turn.attempts.push({ ...this.attempt, saved });
-    turn.saved = addSaved(turn.saved, saved);
-    this.saved = addSaved(this.saved, saved);
+    this.attempt.saved = { ...turn.finished, takeovers: 1 };
+    if (!parked(turn.waits)) this.#goesOn(turn, this.attempt);
+  }
+
+  #goesOn(turn, attempt) {
+    const newest = turn.waits.at(-1);
+    if (newest && !newest.ended_s) newest.ended_s = attempt.began_s;
+    turn.attempts.push({ ...attempt });
+    turn.saved = addSaved(turn.saved, attempt.saved);
+    this.saved = addSaved(this.saved, attempt.saved);
+  }
+
+  #looked(turn, event) {
+    const attempt = this.attempt;
+    if (!attempt || attempt.attempt !== (event.attempt ?? 0) || attempt.attempt === turn.attempts.at(-1)?.attempt) return;
+    if (event.kind === "turn.released") this.#goesOn(turn, attempt);
+    else if (event.kind === "turn.settled") this.#goesOn(turn, { ...attempt, saved: addSaved() });
+    else if (event.kind === "call.settled") attempt.settled += 1;
   }
 
   #end(turn, how, error = "") {
@@ -150,8 +172,8 @@ export class Unfolding {
   #ofTurn(turn, event) {
     switch (event.kind) {
       case "attempt.ended":
-        this.#end(turn, ["waiting", "handed_over", "provider"].includes(event.status) ? event.status : "failed", event.text ?? "");
-        if (event.status === "waiting" || event.status === "provider") this.#wait(turn, event.status);
+        this.#end(turn, [...WAITING, "handed_over"].includes(event.status) ? event.status : "failed", event.text ?? "");
+        if (WAITING.includes(event.status)) this.#wait(turn, event.status);
         break;
       case "turn.parked":
         this.#end(turn, "parked");
