@@ -336,8 +336,9 @@ class AnswerUnfit(OutlastError):
 
 
 class Declined(OutlastError):
-    """Raised with the `status` of the answer."""
+    """The server does not do what a request asks; its answer has the `status`."""
 
+    status: int
     retry_after_s: float = 0.0
     """In how many seconds the same request may be taken."""
 

@@ -4,6 +4,7 @@ import pickle
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from inspect import get_annotations
 from pathlib import Path
 from string import Formatter
 
@@ -30,6 +31,11 @@ def _facts(kind: type[OutlastError]) -> dict[str, object]:
     return {name: f"<{name}>" for _, name, _, _ in Formatter().parse(kind.text) if name}
 
 
+def _beside(kind: type[OutlastError]) -> set[str]:
+    """Facts that an error has beside those in its message: declared, and without a default."""
+    return {name for name in get_annotations(kind) if not hasattr(kind, name)}
+
+
 @cache
 def _made() -> Sequence[tuple[str, type[OutlastError], ast.Call]]:
     """Every place in the package where an error is made: whether raised there or handed to whoever raises it."""
@@ -51,7 +57,7 @@ def _made() -> Sequence[tuple[str, type[OutlastError], ast.Call]]:
 def _misfit(kind: type[OutlastError], made: ast.Call) -> str:
     """What is wrong with the facts that `made` gives to its error; empty if nothing is."""
     named = {keyword.arg for keyword in made.keywords}
-    wanted = set(_facts(kind))
+    wanted = set(_facts(kind)) | _beside(kind)
     if made.args or None in named:
         return f"{kind.__name__} is made with facts that have no name here"
     if named != wanted:

@@ -206,7 +206,7 @@ def test_what_pi_says_is_read() -> None:
     assert read(type="message_end", message=message) == stream.Answered("stop", "Hi", "")
     assert read(type="message_end", message={"role": "user"}) == stream.Other()
     assert read(type="agent_settled") == stream.Settled()
-    assert read(type="response", command="prompt", success=False, error="no") == stream.Declined(
+    assert read(type="response", command="prompt", success=False, error="no") == stream.NotTaken(
         "prompt", "no"
     )
     asked = read(type="extension_ui_request", id="1", method="input", placeholder="call")

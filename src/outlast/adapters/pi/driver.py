@@ -74,7 +74,7 @@ class Driver:
             case stream.Settled():
                 self._dialogue.over = self._settled = True
                 await self._file.mirror()
-            case stream.Declined("prompt", why):
+            case stream.NotTaken("prompt", why):
                 raise HarnessError(harness="Pi", reason=f"it does not take the prompt: {why[:500]}")
             case stream.Broken(why):
                 raise HarnessError(harness="Pi", reason=f"an extension of it has failed: {why[:500]}")

@@ -13,7 +13,7 @@ _PIECES: Final = (b'{"type":"message_update"', b'{"type":"tool_execution_update"
 
 
 @dataclass(frozen=True, slots=True)
-class Declined:
+class NotTaken:
     """A command was not taken."""
 
     command: str
@@ -54,7 +54,7 @@ class Other:
     """Anything else."""
 
 
-Event: TypeAlias = Declined | Asked | Answered | Settled | Broken | Other
+Event: TypeAlias = NotTaken | Asked | Answered | Settled | Broken | Other
 
 
 def read(line: bytes) -> Event:
@@ -67,7 +67,7 @@ def read(line: bytes) -> Event:
         return Other()
     match said.get("type"):
         case "response" if said.get("success") is False:
-            return Declined(str(said.get("command", "")), str(said.get("error", "")))
+            return NotTaken(str(said.get("command", "")), str(said.get("error", "")))
         case "extension_ui_request" if said.get("method") == "input":
             return Asked(str(said.get("id", "")), str(said.get("placeholder", "")))
         case "extension_error":
