@@ -23,6 +23,7 @@ from outlast.adapters.codex.policies import policy_of
 from outlast.adapters.codex.versions import Installed, version_of
 from outlast.errors import HarnessError, ModelCallFailed
 from outlast.gateway.hooks import generic_deny
+from outlast.tracing import COLLECTOR_KEYS
 
 HOOK = Path(launch.__file__).with_name("hook.sh")
 
@@ -328,7 +329,7 @@ def test_what_the_user_configures_stands_below_the_gates(tmp_path: Path) -> None
         "model_reasoning_effort": "low",
         "features": {"web_search": True, **off, "hooks": True},
         "agents": {"enabled": False},
-        "shell_environment_policy": {"inherit": "core", "exclude": ["MINE", "OUTLAST_*"]},
+        "shell_environment_policy": {"inherit": "core", "exclude": ["MINE", "OUTLAST_*", *COLLECTOR_KEYS]},
         "mcp_servers": {"github": {"command": "g", "env": {}}},
     }
 
