@@ -165,7 +165,7 @@ def _check_may(request: Request, operation: Operation, identity: Identity) -> No
     if operation.scope is not None and operation.scope not in identity.scopes:
         raise Declined(
             status=403,
-            detail=f"This needs the scope {operation.scope!r}, which {identity.name} does not have.",
+            detail=f"This needs the scope '{operation.scope}', which {identity.name} does not have.",
         )
     if operation.method != "GET" and identity.by_cookie and request.headers.get(OURS[0]) != OURS[1]:
         raise Declined(status=403, detail=FOREIGN)
