@@ -101,3 +101,10 @@ def test_every_task_outside_a_task_group_has_an_owner() -> None:
         if re.search(r"(?<!tasks)\.create_task\(", path.read_text())
     }
     assert loose == set(OWNERS)
+
+
+def test_the_house_of_the_contributors_is_drawn_as_it_stands() -> None:
+    drawn = set(re.findall(r"\b[a-z_]+(?:\.py|/)", (ROOT / "AGENTS.md").read_text().split("```")[1]))
+    package = ROOT / "src" / "outlast"
+    stands = {f"{path.name}/" if path.is_dir() else path.name for path in package.iterdir()}
+    assert {name for name in stands if not name.startswith(("_", "py."))} <= drawn
