@@ -2,11 +2,16 @@
 
 import asyncio
 import os
+import struct
+import zlib
+from pathlib import Path
 from typing import Any, Final
 
-from outlast.adapter import Agent
+from outlast.adapter import Agent, Attempt, TurnResult
 from outlast.adapters.scripted import Scripted
 from outlast.documents import Set
+from outlast.errors import HarnessError
+from outlast.model import ImagePart
 from outlast.rules import ask
 from outlast.tool import ToolIO, tool
 from outlast.workspace_tools import workspace_tools
@@ -58,6 +63,29 @@ async def plan(io: ToolIO, steps: list[str]) -> str:
     return f"version {edited.version}"
 
 
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+@tool(replay="safe")
+async def look(io: ToolIO) -> ImagePart:
+    """Show a green image, 48 by 16."""
+    header = struct.pack(">IIBBBBB", 48, 16, 8, 2, 0, 0, 0)
+    rows = (b"\0" + b"\x0b\x6e\x69" * 48) * 16
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
+    return ImagePart(png, "image/png")
+
+
+class Shut(Scripted):
+    """A harness that lets nobody in while there is a file beside the bell."""
+
+    async def advance(self, attempt: Attempt) -> TurnResult:
+        if Path(f"{os.environ[BELL]}.shut").exists():
+            raise HarnessError(harness="door", reason="the door is shut")
+        return await super().advance(attempt)
+
+
 def says(text: str, *tools: dict[str, Any]) -> dict[str, Any]:
     """The model says this and asks for tools."""
     usage = {"input_tokens": 2104, "output_tokens": 311, "cost_usd": 0.011}
@@ -81,8 +109,9 @@ PRICING: Final = (
     says("It goes on the web now.", uses("publish", command="ship --prod")),
     says("It is **published**."),
 )
-TOOLS: Final = (*workspace_tools(), check, charge, publish, plan)
+TOOLS: Final = (*workspace_tools(), check, charge, publish, plan, look)
 RULES: Final = (ask("publish", why="a person looks at what goes on the web"),)
 
 shop = Agent("shop", Scripted(), tools=TOOLS, rules=RULES, workspace=virtual())
 builder = Agent("builder", Scripted(script=PRICING), tools=TOOLS, rules=RULES, workspace=virtual())
+door = Agent("door", Shut(script=(says("I am in."),)), recovery_budget=0)

@@ -20,6 +20,7 @@ from tests.acceptance.terminals import LIMIT_S
 AGENTS: Final = (
     "tests.acceptance.stall:shop",
     "tests.acceptance.stall:builder",
+    "tests.acceptance.stall:door",
     "tests.acceptance.office:stray",
 )
 

@@ -113,6 +113,18 @@ def test_axe_finds_no_serious_fault(browser: Browser, stand: Stand, scheme: str)
     assert {view: wrong for view, wrong in found.items() if wrong} == {}
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_fault_in_a_waterfall_that_is_used(
+    browser: Browser, stand: Stand, scheme: str
+) -> None:
+    with visited(browser, stand, "#/sessions/doubt/waterfall", scheme=scheme) as page:
+        expect(page.locator(".wf-saved")).not_to_be_empty()
+        page.get_by_text("Attempts and calls as a table").click()
+        page.get_by_role("button", name="Show call 2 in the drawing").click()
+        expect(page.locator(".wf-details")).to_contain_text("Call 2 in the conversation")
+        assert faults(page) == []
+
+
 def test_axe_sees_a_fault_where_there_is_one(browser: Browser, stand: Stand) -> None:
     with visited(browser, stand) as page:
         expect(page.get_by_role("link", name="done")).to_be_visible()

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from outlast.clock import SystemClock
 from outlast.opening import open_world
 from outlast.world import World
-from tests.acceptance.browser import opened_browser
+from tests.acceptance.browser import opened_browser, picture
 from tests.acceptance.pasts import Past, eventful, long
 from tests.acceptance.stand import Stand, opened_stand, visited
 from tests.acceptance.terminals import LIMIT_S
@@ -81,9 +81,13 @@ def test_one_sees_what_was_saved_and_every_attempt_and_call_is_told(browser: Bro
     began_s = _ago(200_000)
     with (
         _served(lambda world: eventful(world, "pricing-3f2a", began_s)) as stand,
-        visited(browser, stand, scheme=scheme) as page,
+        visited(browser, stand, scheme=scheme, height=560) as page,
     ):
         _waterfall(page, stand, "pricing-3f2a")
+        if scheme == "light":
+            page.locator(".wf-canvas").focus()
+            page.keyboard.press("Home")
+            picture(page, "page-waterfall")
         strip = page.locator(".wf-strip")
         expect(strip).to_contain_text(
             "4 times: the log saved 26 model calls (511,160 tokens, $0.56), 23 tool calls"
@@ -95,6 +99,20 @@ def test_one_sees_what_was_saved_and_every_attempt_and_call_is_told(browser: Bro
         expect(page.locator(".wf-attempts li").first).to_contain_text("was lost")
         expect(page.locator(".wf-table tbody tr")).to_have_count(16)
         expect(page.locator(".wf-table")).to_contain_text("git push origin pricing")
+
+
+def test_calls_of_a_sub_agent_stand_at_the_line_of_their_lane(browser: Browser) -> None:
+    began_s = _ago(200_000)
+    with (
+        _served(lambda world: eventful(world, "pricing-3f2a", began_s)) as stand,
+        visited(browser, stand, "#/sessions/pricing-3f2a/calls/6") as page,
+    ):
+        first = page.locator("[data-key=c6]")
+        expect(first).to_be_focused()
+        expect(first.locator(".lane")).to_have_text("sub1")
+        line = "node => getComputedStyle(node).borderLeftWidth"
+        assert first.locator(".call").evaluate(line) == "2px"
+        assert page.locator("[data-key=c5] .call").evaluate(line) == "0px"
 
 
 def test_the_keyboard_reaches_every_call_and_opens_one_in_the_conversation(browser: Browser) -> None:

@@ -21,7 +21,7 @@ function draw(place, api, known) {
     ["Model input", `${figure(usage.input_tokens)} tokens`], ["read from the provider's cache", `${figure(usage.cache_read_tokens)} tokens`],
     ["written to it", `${figure(usage.cache_write_tokens)} tokens`], ["Model output", `${figure(usage.output_tokens)} tokens`], ["At list price", dollars(usage.cost_usd)],
   ].map(pair)),
-  el("h2", {}, "Is"), el("dl", { class: "facts" }, [
+  el("h2", {}, "What it is"), el("dl", { class: "facts" }, [
     ["Agent", head.agent], ["Turns", figure(known.turns)], ["Commits", figure(head.seq)], ["Opened", moment(head.created_at_s)], ["Last change", moment(head.updated_at_s)],
     ["Works in", known.cwd || "a directory of its own"], ["Placement", head.placement], ["Worker", head.worker ?? "none holds it"], ["Fence", figure(head.fence)],
     known.parent && ["Spawned by", el("a", { href: to("sessions", known.parent) }, known.parent)],

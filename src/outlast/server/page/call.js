@@ -62,10 +62,10 @@ function modelMeta(row, page) {
   const usage = view.settled?.usage;
   const state = view.settled ? WORD[view.status] ?? view.status : "writes";
   return [
-    mark(view), el("span", { class: "what" }, "model"), laneOf(view),
+    mark(view), el("span", { class: "what" }, short(view.name || "model", 40)), laneOf(view),
     state && el("span", { class: `state is-${view.status}` }, state),
     row.retracted && !view.settled && el("span", { class: "state" }, "begins again"),
-    el("span", {}, tookText(row)), el("span", {}, usageText(usage)),
+    [tookText(row), usageText(usage)].filter(Boolean).map((text) => el("span", {}, text)),
     el("span", { class: "grow" }), page.fork && forkButton(row, page),
   ];
 }
@@ -179,7 +179,7 @@ function facts(row, page) {
 
 function forkButton(row, page) {
   if (!row.view.settled) return null;
-  return button("Fork from here", () => page.fork(row), { class: "link-like", "aria-label": `Fork from behind call ${row.call}` });
+  return button(["Fork", el("span", { class: "far" }, " from here")], () => page.fork(row), { class: "link-like", "aria-label": `Fork from behind call ${row.call}` });
 }
 
 async function valueOf(payload, page, wanted = false) {

@@ -9,7 +9,7 @@ import { rowPart } from "./rows.js";
 import { go, to } from "./router.js";
 import { cell, endings } from "./store.js";
 import { Story } from "./story.js";
-import { card } from "./waiting.js";
+import { card, leave } from "./waiting.js";
 
 /** Events behind which what the session waits for may be another. */
 const TURNING = new Set(["turn.opened", "turn.parked", "turn.released", "turn.settled", "turn.continued", "call.decided", "call.opened", "call.settled", "attempt.opened", "attempt.ended"]);
@@ -36,10 +36,16 @@ export function conversation(api, head, { compact = false } = {}) {
   const words = composer(api);
   const top = el("p", { class: "note quiet beginning", role: "status" });
   const newest = button("Newest ↓", () => list.toEnd(), { class: "newest", "aria-label": "To the newest" });
-  const node = el("div", { class: `conversation${compact ? " compact" : ""}` }, top, el("div", { class: "stage" }, list.node, newest), cards, words.node);
+  const nothing = el("p", { class: "nothing" }, el("strong", {}, "Nothing has been said yet."), "Write below what should be done. It is kept before anything is done with it; a worker that has this agent takes it up.");
+  const stage = el("div", { class: "stage" }, list.node, newest);
+  const node = el("div", { class: `conversation${compact ? " compact" : ""}` }, top, stage, cards, words.node);
   list.node.addEventListener("scroll", () => newest.classList.toggle("wanted", !list.follows), { passive: true });
 
-  const show = (changed) => list.show(story.rows, changed);
+  const show = (changed) => {
+    list.show(story.rows, changed);
+    if (story.rows.length || !follower.whole) nothing.remove();
+    else stage.append(nothing);
+  };
   const take = (events) => {
     for (const event of events) if (event.kind === "call.text" || (event.kind === "call.settled" && event.usage)) worded.add(event.turn);
   };
@@ -73,6 +79,7 @@ export function conversation(api, head, { compact = false } = {}) {
   };
   const waits = waitsFor(api, cards, turn);
   over.add(turn.watch((open) => words.update(open ?? (head.turn_open && !follower.ended && follower.state.get() === "loading" ? { number: "" } : null))));
+  over.add(follower.state.watch((now) => (words.node.hidden = now === "gone")));
   over.add(() => follower.end());
   over.add(() => list.end());
   over.add(() => waits.end());
@@ -109,7 +116,11 @@ function waitsFor(api, cards, turn) {
   const draw = (awaits) => {
     const wanted = awaits.filter((one) => one.what !== "time" || one.until_s);
     const keys = new Set(wanted.map(keyOf));
-    for (const [key, node] of shown) if (!keys.has(key)) (node.remove(), shown.delete(key));
+    for (const [key, node] of shown) {
+      if (keys.has(key)) continue;
+      shown.delete(key);
+      leave(node);
+    }
     for (const one of wanted) {
       if (shown.has(keyOf(one))) continue;
       const node = card(one, desk);

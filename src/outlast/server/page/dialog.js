@@ -32,11 +32,11 @@ export function formDialog(title, fields, send, { verb = "Save", danger = false,
   return dialog(title, (close) => form(fields, async (values) => close((await send(values)) ?? true), { verb, danger, about }));
 }
 
-/** A form of fields `{name, label, value, kind, hint, required}`; kind is text, area or choice (with `choices`). */
+/** A form of fields `{name, label, value, kind, hint, required}`; kind is text, area or choice (with `choices`); `known` are texts that it offers. */
 export function form(fields, send, { verb = "Save", danger = false, about = null } = {}) {
   const wrong = el("p", { class: "why", role: "alert" });
   const submit = el("button", { type: "submit", class: danger ? "danger" : "main" }, verb);
-  const made = el("form", {}, about, fields.map(field), wrong, el("div", { class: "buttons" }, submit));
+  const made = el("form", {}, about, fields.map((one, at) => field({ autofocus: at === 0, ...one })), wrong, el("div", { class: "buttons" }, submit));
   made.addEventListener("submit", async (event) => {
     event.preventDefault();
     wrong.textContent = "";
@@ -52,11 +52,12 @@ export function form(fields, send, { verb = "Save", danger = false, about = null
   return made;
 }
 
-function field({ name, label, value = "", kind = "text", hint = "", required = false, choices = [], ...rest }) {
+function field({ name, label, value = "", kind = "text", hint = "", required = false, choices = [], known = [], ...rest }) {
   const id = `field-${name}-${Math.random().toString(36).slice(2)}`;
-  const given = { id, name, required, "aria-describedby": hint ? `${id}-hint` : null, ...rest };
+  const given = { id, name, required, "aria-describedby": hint ? `${id}-hint` : null, list: known.length ? `${id}-known` : null, ...rest };
   const input = kind === "area" ? el("textarea", { rows: 5, ...given }, value)
     : kind === "choice" ? el("select", given, choices.map((one) => el("option", { value: one, selected: one === value }, one)))
     : el("input", { type: kind, value, autocomplete: "off", spellcheck: "false", ...given });
-  return el("div", { class: "field" }, el("label", { for: id }, label), input, hint && el("p", { class: "hint", id: `${id}-hint` }, hint));
+  return el("div", { class: "field" }, el("label", { for: id }, label), input,
+    known.length ? el("datalist", { id: `${id}-known` }, known.map((one) => el("option", { value: one }))) : null, hint && el("p", { class: "hint", id: `${id}-hint` }, hint));
 }

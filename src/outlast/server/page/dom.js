@@ -29,6 +29,7 @@ export function fill(node, ...children) {
   return node;
 }
 
+/** `text` may be parts, too. */
 export function button(text, clicked, props = {}) {
   return el("button", { type: "button", on: { click: clicked }, ...props }, text);
 }

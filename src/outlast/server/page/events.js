@@ -1,5 +1,6 @@
 // The events of a session: its newest first page, older ones before it, and whatever comes, each once and in order.
 
+import { AGAIN_MS } from "./link.js";
 import { cell } from "./store.js";
 
 /** Commits in the first window that is asked for. */
@@ -9,8 +10,6 @@ const WINDOW = 1600;
 const PAGE = 1000;
 /** How long a page that is not seen stays connected. */
 const UNSEEN_MS = 30_000;
-/** After a connection is lost for good, the browser's own retries included. */
-const AGAIN_MS = [500, 1000, 2000, 5000, 10000];
 
 export const seqOf = (cursor) => Number(cursor.split(".")[0]);
 
@@ -135,7 +134,19 @@ export class Follower {
   #again() {
     if (this.ended) return;
     const wait = AGAIN_MS[Math.min(this.tries++, AGAIN_MS.length - 1)];
-    this.timer = setTimeout(() => this.#listen(), wait);
+    this.timer = setTimeout(() => this.#retry(), wait);
+  }
+
+  /** What a stream was refused for is only told to who asks: the session may be erased, or the login over. */
+  async #retry() {
+    try {
+      await this.session.ask("");
+    } catch (error) {
+      if (error.status === 404 || error.status === 410) return this.state.set("gone");
+      if (error.status !== 401) return this.#again();
+      return;
+    }
+    this.#listen();
   }
 
   #came(message) {

@@ -25,7 +25,8 @@ export function files(into, api, events, [verb = "", turn = ""]) {
       if (verb === "turn") await changed(list, place, api, turn);
       else await folder(list, "", { api, place });
     } catch (error) {
-      fill(list, el("p", { class: error.status === 404 ? "dim" : "why" }, error.message));
+      fill(list, el("p", { class: error.status === 404 ? "dim" : "why" }, error.status === 404 ? "No file." : error.message));
+      if (error.status === 404) fill(place, el("p", { class: "nothing" }, el("strong", {}, "The log holds no files yet."), "What the agent writes stands here from the first commit that keeps it, whether or not a worker runs."));
     }
   };
   over.add(events.watch((come) => come?.some(({ kind }) => kind === "files.kept") && verb !== "turn" && load()));

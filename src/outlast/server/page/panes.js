@@ -8,7 +8,7 @@ import { to } from "./router.js";
 import { endings } from "./store.js";
 import { plain } from "./words.js";
 
-export async function panesView(into, ids) {
+export async function panesView(into, ids, link) {
   const over = endings();
   const columns = el("div", { class: "panes" });
   columns.style.setProperty("--columns", ids.length);
@@ -16,12 +16,12 @@ export async function panesView(into, ids) {
   for (const id of ids) {
     const column = el("section", { class: "column", "aria-label": `Session ${id}` }, el("p", { class: "dim" }, "reads…"));
     columns.append(column);
-    over.add(pane(column, id));
+    over.add(pane(column, id, link));
   }
   return { end: () => over.end() };
 }
 
-function pane(column, id) {
+function pane(column, id, link) {
   const api = new SessionApi(id);
   const over = endings();
   let ended = false;
@@ -36,6 +36,7 @@ function pane(column, id) {
     if (ended) return;
     const talk = conversation(api, known.head, { compact: true });
     over.add(() => talk.end());
+    over.add(link(talk.state));
     over.add(talk.events.watch((events) => events?.some(({ kind }) => /^(turn|attempt)\./.test(kind)) && draw().catch(() => {})));
     fill(column, head, talk.node);
   }).catch((error) => fill(column, el("h2", {}, id), el("p", { class: "why" }, error.message)));

@@ -95,7 +95,7 @@ const NOTE = {
   "call.decided": (event) => [`Call ${event.call}: decided ${event.status.replaceAll("_", " ")}${by(event.text)}`, "said"],
   "turn.parked": (event) => [parkedText(event), "ask",
     event.status === "decision" ? null : el("details", {}, el("summary", {}, "The evidence"), json(event.facts ?? {}, "Evidence"))],
-  "turn.released": (event) => [`Turn ${event.turn} goes on${by(event.text)}`, "said"],
+  "turn.released": (event) => [event.text ? `Turn ${event.turn} goes on, says ${short(event.text, 60)}` : `Turn ${event.turn} goes on`, "said"],
   "turn.continued": (event) => [`Turn ${event.turn} begins its loop again`, "quiet"],
   "session.forked": (event) => [
     ["A fork of ", el("a", { href: to("sessions", String(event.facts?.source)) }, short(String(event.facts?.source), 128)),

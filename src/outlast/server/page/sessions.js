@@ -16,14 +16,14 @@ export function sessionsView(into, link) {
   const wanted = wantedOf(here().query);
   const rows = new Map();
   const table = el("ul", { class: "sessions", "aria-label": "Sessions" });
-  const said = el("p", { class: "dim", role: "status" });
+  const said = el("div", { class: "dim", role: "status" });
   const more = button("Show more", () => next());
   const agents = el("select", { id: "agent", on: { change: () => change({ agent: agents.value }) } }, el("option", { value: "" }, "every agent"));
   let following = null;
   let asked = 0;
 
   fill(into, el("section", { class: "list" },
-    el("header", {}, el("h1", {}, "Sessions"), el("span", { class: "grow" }), button("New session", () => open(), { class: "main", id: "new" })),
+    el("header", {}, el("h1", {}, "Sessions"), el("span", { class: "grow" }), button("New session", () => open([...new Set([...rows.values()].map(({ agent }) => agent))]), { class: "main", id: "new" })),
     filters(wanted, agents, change), table, said, more));
   const frame = everyFrame(() => draw(table, rows, said, wanted, agents));
   over.add(() => frame.end());
@@ -109,12 +109,20 @@ function draw(table, rows, said, wanted, agents) {
   const held = document.activeElement?.closest?.("li[data-session]")?.dataset.session;
   fill(table, shown.map(line));
   if (held) table.querySelector(`li[data-session="${CSS.escape(held)}"] a`)?.focus({ preventScroll: true });
-  said.textContent = shown.length ? "" : wanted.q || wanted.state || wanted.agent || wanted.label ? "No session fits." : "There is no session yet: begin one.";
+  const filtered = wanted.q || wanted.state || wanted.agent || wanted.label;
+  fill(said, shown.length ? null : filtered ? el("p", { class: "nothing" }, "No session fits. Take a filter away to see more.") : beginning());
   for (const name of new Set([...rows.values()].map((row) => row.agent))) {
     if ([...agents.options].every((option) => option.value !== name)) {
       agents.append(el("option", { value: name, selected: name === wanted.agent }, short(name, 40)));
     }
   }
+}
+
+/** What to do where nothing is yet. */
+function beginning() {
+  return el("div", { class: "nothing" }, el("strong", {}, "There is no session yet."), el("p", {}, "Begin one with New session, and a worker carries it out:"), el("code", {}, "outlast work"),
+    el("p", {}, "Or do both in a terminal:"),
+    el("code", {}, 'outlast run claude-code "Add a pricing page and make its test pass"'));
 }
 
 function line(row) {
@@ -130,10 +138,10 @@ function line(row) {
 }
 
 /** Opens a session and sends its first prompt. */
-async function open() {
+async function open(known) {
   const made = await formDialog("New session", [
     { name: "session", label: "Name", required: true, value: `session-${Math.random().toString(36).slice(2, 8)}`, pattern: "[a-z0-9][a-z0-9._\\-]{0,127}", hint: "Small letters, digits, dots, dashes. The same name again finds the same session." },
-    { name: "agent", label: "Agent", required: true, hint: "One that a worker offers: claude-code, codex, or one of your own." },
+    { name: "agent", label: "Agent", required: true, known, value: known.length === 1 ? known[0] : "", hint: "One that a worker offers: claude-code, codex, or one of your own." },
     { name: "text", label: "First prompt", kind: "area", hint: "It may be empty: the session waits then." },
   ], async ({ session, agent, text }) => {
     await ask("/v1/sessions", { body: { session, agent } });

@@ -78,19 +78,14 @@ function choices(awaited, desk) {
   const takesText = awaited.rulings.some((one) => one === "done" || one === "failed" || one === "deny");
   const text = el("textarea", { id, rows: 1, spellcheck: "false" });
   const all = el("div", { class: "buttons" });
-  const decide = async (ruling, extra = {}) => {
-    wrong.textContent = "";
-    lock(all, true);
+  const decide = (ruling, extra = {}) => {
     const given = text.value.trim();
     const value = ruling === "done" ? result(given) : ruling === "failed" || ruling === "deny" ? given || null : null;
-    try {
+    return sent(all, wrong, async () => {
       await desk.decide({ call: awaited.call, ruling, value, ask: awaited.ask, ...extra });
       say(`Decided: ${RULING[ruling]}.`);
-      fill(all, el("p", { class: "fact" }, `Decided: ${RULING[ruling]}. The session goes on with it.`));
-    } catch (error) {
-      wrong.textContent = stale(error);
-      lock(all, false);
-    }
+      return `Decided: ${RULING[ruling]}. The session goes on with it.`;
+    });
   };
   fill(all, awaited.rulings.map((ruling, at) => button(RULING[ruling] ?? ruling, () => decide(ruling), { class: at ? null : "main" })),
     desk.forTurn !== false && awaited.rulings.includes("allow") && button("Allow for this turn", () => decide("allow", { for_turn: true })));
@@ -111,8 +106,32 @@ function result(given) {
   }
 }
 
-function stale(error) {
-  return error instanceof ApiError && error.status === 409 ? `${error.message} What is asked now stands here in a moment.` : error.message;
+/** A card that somebody answers stays until they are told what became of that, whatever else is known by then. */
+async function sent(all, wrong, act) {
+  const node = all.closest(".card");
+  wrong.textContent = "";
+  lock(all, true);
+  node.dataset.sends = "";
+  try {
+    fill(all, el("p", { class: "fact" }, await act()));
+    if (node.dataset.late) node.remove();
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 409) return overtaken(all, error);
+    wrong.textContent = error.message;
+    lock(all, false);
+  }
+  delete node.dataset.sends;
+}
+
+/** Somebody else was faster: said until it is read, and nothing more can be decided here. */
+function overtaken(all, error) {
+  fill(all, el("p", { class: "why", role: "alert" }, `This did not count. ${error.message}`), button("Close", () => all.closest(".card").remove()));
+}
+
+/** Takes a card away that nobody has to answer any more. */
+export function leave(node) {
+  if (node.dataset.sends === undefined) node.remove();
+  else node.dataset.late = "1";
 }
 
 function lock(all, locked) {
@@ -122,18 +141,11 @@ function lock(all, locked) {
 function answer(awaited, desk) {
   const wrong = el("p", { class: "why", role: "alert" });
   const all = el("div", { class: "buttons" });
-  const send = async (value) => {
-    lock(all, true);
-    wrong.textContent = "";
-    try {
-      await desk.decide({ call: awaited.call, ruling: "done", value, ask: awaited.ask });
-      fill(all, el("p", { class: "fact" }, `Answered: ${short(String(value), 200)}`));
-      say("Answered.");
-    } catch (error) {
-      wrong.textContent = stale(error);
-      lock(all, false);
-    }
-  };
+  const send = (value) => sent(all, wrong, async () => {
+    await desk.decide({ call: awaited.call, ruling: "done", value, ask: awaited.ask });
+    say("Answered.");
+    return `Answered: ${short(String(value), 200)}`;
+  });
   const asked = el("p", { class: "asked", dir: "auto" }, plain(awaited.text));
   if (awaited.choices.length) {
     fill(all, awaited.choices.map((one, at) => button(short(one, 120), () => send(one), { class: at ? null : "main" })));

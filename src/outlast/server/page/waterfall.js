@@ -64,7 +64,8 @@ class View {
     const tools = el("div", { class: "wf-tools" }, el("label", { class: "wf-turn" }, "Turn ", this.turns),
       button("−", () => this.canvas.zoom(1 / 1.6), { "aria-label": "Zoom out" }), button("+", () => this.canvas.zoom(1.6), { "aria-label": "Zoom in" }),
       button("Whole turn", () => this.canvas.whole()), el("span", { class: "grow" }), legend());
-    fill(element, el("div", { class: "wf" }, this.strip, tools, this.canvas.node, this.details, this.tables.node));
+    this.drawing = el("div", { class: "wf", hidden: true }, tools, this.canvas.node, this.details, this.tables.node);
+    fill(element, el("div", { class: "wf" }, this.strip, this.drawing));
     this.#tell(null);
     this.frame = everyFrame(() => this.draw());
     this.timer = setInterval(() => this.#tick(), TICK_MS);
@@ -180,7 +181,8 @@ class View {
   #draw() {
     const turn = this.turn;
     if (this.ended || !this.unfolding) return;
-    if (!turn) return void fill(this.strip, el("p", {}, "This session has had no turn yet."));
+    this.drawing.hidden = !turn;
+    if (!turn) return void fill(this.strip, el("p", { class: "nothing" }, el("strong", {}, "This session has had no turn yet."), "A turn begins with a prompt; its attempts and calls are drawn here as they come."));
     // The log's clock and ours may differ: what is open grows by the time that passed here since the newest event.
     const running = turn.status === "open" && !turn.attempts.at(-1)?.ended;
     const now = this.unfolding.at_s + (running ? (performance.now() - this.since) / 1000 : 0);

@@ -103,7 +103,7 @@ class Canvas {
   #view() {
     const [from, until] = this.#units();
     const width = this.node.clientWidth;
-    const left = width < 560 ? 56 : 112;
+    const left = width < 560 ? 64 : 112;
     // A little room at the right for what is still open.
     return { from, until, left, width: Math.max(50, width - left - 10), height: this.height, ratio: devicePixelRatio || 1 };
   }

@@ -87,7 +87,7 @@ function bands(ctx, scene) {
     if (end < view.left || x > right) return;
     ctx.fillStyle = at % 2 ? colours.bandOther : colours.band;
     ctx.fillRect(x, 0, Math.max(1, end - x), view.height);
-    const next = at + 1 < layout.attempts.length ? reach(scene, at + 1)[0] : right;
+    const next = Math.min(at + 1 < layout.attempts.length ? reach(scene, at + 1)[0] : right, cutBehind(scene, x));
     // Beside the sign of the take-over.
     const from = Math.max(x, view.left) + (at && x >= view.left ? 13 : 6);
     ctx.fillStyle = colours.ink;
@@ -98,14 +98,21 @@ function bands(ctx, scene) {
   });
 }
 
+/** Where the next cut begins, which lies over what is written. */
+function cutBehind({ layout, view }, x) {
+  const cut = layout.axis.parts.find((part) => part.cut && xOf(view, part.from) > x);
+  return cut ? xOf(view, cut.from) : Infinity;
+}
+
 /** Where time is cut short: a torn strip that says how long it was, and why nobody worked. */
 function cuts(ctx, scene) {
   const { layout, view, colours } = scene;
+  const written = { until: -Infinity };
   for (const part of layout.axis.parts) {
     const [x, end] = [xOf(view, part.from), xOf(view, part.until)];
     if (end < view.left || x > view.left + view.width) continue;
     if (!part.cut) {
-      ticks(ctx, scene, part, x, end);
+      ticks(ctx, scene, part, { x, end, written });
       continue;
     }
     const waits = layout.waits.some((wait) => wait.began_s < part.ended && (wait.ended_s || Infinity) > part.began);
@@ -130,7 +137,8 @@ function zigzag(ctx, x, height) {
 
 const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 
-function ticks(ctx, { view, colours }, part, x, end) {
+function ticks(ctx, scene, part, { x, end, written }) {
+  const { view, colours } = scene;
   const seconds = part.ended - part.began;
   if (end - x < 70 || seconds <= 0) return;
   const perPixel = seconds / (end - x);
@@ -143,7 +151,12 @@ function ticks(ctx, { view, colours }, part, x, end) {
     const place = x + (at - part.began) / perPixel;
     if (place > right) return;
     line(ctx, place, HEAD - 8, place, view.height);
-    write(ctx, step < 1 ? (at % 60).toFixed(1) : clock(at), place + 3, 42, right - place - 6);
+    const text = step < 1 ? (at % 60).toFixed(1) : clock(at);
+    const until = place + 6 + ctx.measureText(text).width;
+    // Half a moment tells nothing.
+    if (place < written.until || until > Math.min(view.left + view.width, cutBehind(scene, place))) continue;
+    written.until = until;
+    ctx.fillText(text, place + 3, 42);
   }
 }
 
