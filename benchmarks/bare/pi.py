@@ -41,7 +41,7 @@ class PiAlone:
             match stream.read(line):
                 case stream.Answered() as said:
                     last = said
-                case stream.Declined(_, why):
+                case stream.NotTaken(_, why):
                     raise RuntimeError(f"Pi without outlast refuses the prompt: {why}")
                 case stream.Settled():
                     if last is None or last.error:
