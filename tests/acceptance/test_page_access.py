@@ -14,7 +14,7 @@ from tests.acceptance.stand import Stand, opened_stand, visited
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
 AXE: Final = Path(__file__).parents[2] / ".cache/clients/node_modules/axe-core/axe.min.js"
-MISSING: Final = "axe is not installed: run `make clients` (it needs Node 20 or newer)."
+MISSING: Final = "axe is not installed: run `make clients`."
 GRAVE: Final = {"serious", "critical"}
 VIEWS: Final[Mapping[str, str]] = {
     "#/": "Sessions",

@@ -30,12 +30,13 @@ from outlast.server.operations import Services
 from outlast.server.tokens import Tokens
 from outlast.serving import TRANSPORT, Server
 from outlast.world import World
+from tests.node import NODE
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = ROOT / ".cache" / "clients"
 WORKER = Path(__file__).with_name("worker.py")
 GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
-MISSING = "The clients are not installed: run `make clients` (it needs Node 20 or newer)."
+MISSING = "The clients are not installed: run `make clients`."
 """What `ai` 7 itself asks for is Node 22; all that is used here runs on 20."""
 
 
@@ -240,6 +241,7 @@ def closing(app: ASGIApp) -> ASGIApp:
 async def bundled(script: str) -> bytes:
     """One of the scripts here with everything that it imports, for a browser."""
     argv = [
+        NODE,
         "node_modules/.bin/esbuild",
         _placed(script).name,
         "--bundle",
@@ -270,7 +272,7 @@ async def run_client(script: str, told: dict[str, Any], *, limit_s: float = 300.
     """Run one of the clients here by Node, and return what it prints."""
     target = _placed(script)
     process = await asyncio.create_subprocess_exec(
-        "node", str(target), msgspec.json.encode(told).decode(), stdout=asyncio.subprocess.PIPE
+        NODE, str(target), msgspec.json.encode(told).decode(), stdout=asyncio.subprocess.PIPE
     )
     try:
         async with asyncio.timeout(limit_s):

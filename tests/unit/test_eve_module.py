@@ -6,9 +6,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from outlast.adapters.eve.adapter import MODULE
+from tests.node import NODE
 
 SCRIPT = """
 const { durable } = await import(process.argv[1]);
@@ -24,7 +23,6 @@ for (const answer of answers) {
 console.log(JSON.stringify(ran));
 process.exit(0);
 """
-NODE = shutil.which("node")
 NO = [
     {"continue": False, "decision": "block", "reason": "The turn is over."},
     {},
@@ -34,7 +32,6 @@ NO = [
 CALLS = [{}, {"callId": ""}, {"callId": "c"}, {"callId": None}]
 
 
-@pytest.mark.skipif(NODE is None, reason="no Node.js")
 def test_a_tool_does_not_run_without_a_yes_for_its_very_call(tmp_path: Path) -> None:
     assert ran(tmp_path, NO, CALLS) == []
     yes = {"run": "c", "settled": "c"}
@@ -47,7 +44,7 @@ def ran(directory: Path, answers: Sequence[object], calls: Sequence[object]) -> 
     shutil.copyfile(MODULE, module)
     script = ["--input-type=module", "-e", SCRIPT]
     done = subprocess.run(
-        [str(NODE), *script, module.as_uri(), json.dumps([answers, calls])],
+        [NODE, *script, module.as_uri(), json.dumps([answers, calls])],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     return json.loads(done.stdout)

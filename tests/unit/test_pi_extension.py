@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from outlast.adapters.pi.launch import EXTENSION
+from tests.node import NODE
 
 SCRIPT = """
 import { createServer } from "node:http";
@@ -29,12 +30,10 @@ const sessionManager = { getLeafEntry: () => undefined };
 await handlers[event]({ messages: [] }, { model: JSON.parse(model), sessionManager });
 process.exit(0);
 """
-NODE = shutil.which("node")
 NOTHING: Mapping[str, object] = {}
 BEDROCK = {"provider": "amazon-bedrock", "id": "us.claude"}
 
 
-@pytest.mark.skipif(NODE is None, reason="no Node.js")
 @pytest.mark.parametrize("event", ["session_start", "context_with_system"])
 def test_a_model_of_another_provider_is_never_asked(tmp_path: Path, event: str) -> None:
     status, said = ended(tmp_path, event, BEDROCK)
@@ -43,7 +42,6 @@ def test_a_model_of_another_provider_is_never_asked(tmp_path: Path, event: str) 
     assert ended(tmp_path, event, {"provider": "anthropic", "id": "claude"}) == (0, "")
 
 
-@pytest.mark.skipif(NODE is None, reason="no Node.js")
 @pytest.mark.parametrize(
     ("active", "source", "said"),
     [
@@ -74,7 +72,7 @@ def ended(
     (directory / "package.json").write_text('{"type": "module"}')
     script = ["--input-type=module", "-e", SCRIPT, (directory / EXTENSION.name).as_uri()]
     done = subprocess.run(
-        [str(NODE), *script, event, json.dumps(model), json.dumps(more)],
+        [NODE, *script, event, json.dumps(model), json.dumps(more)],
         capture_output=True,
         text=True,
         check=False,
