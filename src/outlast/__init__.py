@@ -12,6 +12,7 @@ from outlast.tool import Done, NotDone, Tool, ToolFailed, ToolIO, TryAgain, Unsu
 
 if TYPE_CHECKING:
     from outlast.adapter import Agent, Budget
+    from outlast.attaching import Attachment
     from outlast.documents import Document, Shape
     from outlast.errors import OutlastError
     from outlast.model import image
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "Attachment",
     "Budget",
     "Delete",
     "Document",
@@ -50,6 +52,7 @@ __all__ = [
 
 _HOMES: Final = {
     "Agent": "outlast.adapter",
+    "Attachment": "outlast.attaching",
     "Budget": "outlast.adapter",
     "Delete": "outlast.records",
     "Document": "outlast.documents",

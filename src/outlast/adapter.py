@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from outlast.attaching import Attachment
 from outlast.calls import (
     MAIN,
     SIDE,
@@ -45,6 +46,7 @@ __all__ = [
     "SIDE",
     "Adapter",
     "Agent",
+    "Attachment",
     "Attempt",
     "Budget",
     "Calls",
@@ -245,6 +247,10 @@ class Attempt(Protocol):
     def turn(self) -> TurnState: ...
     @property
     def prompt(self) -> str: ...
+    async def attachments(self) -> Sequence[Attachment]:
+        """The files that came with the prompt, each of a kind that the adapter takes (`Abilities.attachments`)."""
+        ...
+
     @property
     def settings(self) -> Mapping[str, Any]: ...
     @property

@@ -14,7 +14,17 @@ import msgspec
 from outlast.errors import BadPayload, BlobBroken, FormatTooNew, LogBroken
 from outlast.ids import blob_hash
 from outlast.mirrored import FileState
-from outlast.records import FORMAT, AnyInput, AnyRecord, CallIntent, Payload, Snapshot
+from outlast.records import (
+    FORMAT,
+    PLAIN,
+    AnyInput,
+    AnyRecord,
+    CallIntent,
+    Payload,
+    PromptQueued,
+    Snapshot,
+    TurnOpened,
+)
 from outlast.records.events import LiveDelta
 from outlast.squeezing import squeeze, unsqueeze
 
@@ -22,6 +32,8 @@ _Value = TypeVar("_Value")
 
 INLINE_LIMIT: Final = 8 * 1024
 """Bytes of JSON up to which a value stands in its record; longer ones become blobs."""
+ATTACHING: Final = 2
+"""The format of prompts with attachments."""
 NODE: Final = 16
 """Names per node of a conversation: a long list costs its new text and at most 15 names for each level of nodes. Names
 do not compress, and half a node of them stands in every request; smaller nodes mean more levels to read."""
@@ -163,6 +175,12 @@ def decode_records(body: bytes, *, session: str, seq: int, format: int) -> list[
         raise LogBroken(session=session, seq=seq, reason=str(error)) from None
 
 
+def format_of(records: Iterable[AnyRecord]) -> int:
+    """The oldest format in which these can be written: who reads less leaves their session alone."""
+    newer = (isinstance(record, PromptQueued | TurnOpened) and record.attachments for record in records)
+    return ATTACHING if any(newer) else PLAIN
+
+
 def encode_input(value: AnyInput) -> bytes:
     """The body of an input.
 
@@ -223,6 +241,8 @@ def record_refs(records: Iterable[AnyRecord]) -> tuple[str, ...]:
             payload = cast("Payload", getattr(record, field))
             if payload.ref:
                 found[payload.ref] = None
+        if isinstance(record, PromptQueued | TurnOpened):
+            found.update((one.ref, None) for one in record.attachments)
         request = request_of(record)
         if request is not None:
             levels = (*reversed(request.upper), request.nodes, request.tail)

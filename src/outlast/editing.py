@@ -17,7 +17,7 @@ from outlast.errors import BadEdit, CommitConflict, Fenced, InputTaken, NotIdle
 from outlast.fold import SessionState, records_of
 from outlast.ids import digest, new_id
 from outlast.records import (
-    FORMAT,
+    PLAIN,
     AnyEdit,
     AnyRecord,
     DocumentEdited,
@@ -194,7 +194,7 @@ def _commit(
     header = Header(
         seq=state.seq + 1,
         fence=state.fence,
-        format=FORMAT,
+        format=PLAIN,
         events=len(records),
         consumes=(input_id,) if input_id else (),
         refs=tuple(dict.fromkeys((*record_refs(records), *packer.blobs))),

@@ -2,7 +2,7 @@
 
     OutlastError
     ├── BadInput                      what the caller gave cannot be used; nothing was changed
-    │   ├── BadSessionId · BadSettings · BadTool · BadPayload · BadEdit
+    │   ├── BadSessionId · BadSettings · BadTool · BadPayload · BadAttachment · BadEdit
     │   ├── InputConflict             one input id, two contents
     │   ├── SessionFull               so many prompts wait that there is no room for another
     │   ├── SessionBusy               a prompt was to run alone, and another turn is open or waits
@@ -109,6 +109,10 @@ class BadTool(BadInput):
 
 class BadPayload(BadInput):
     text = "{what} cannot be written down: {reason}."
+
+
+class BadAttachment(BadInput):
+    text = "The attachment {name!r} cannot be sent: {reason}."
 
 
 class BadEdit(BadInput):

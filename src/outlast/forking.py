@@ -29,7 +29,7 @@ from outlast.errors import BadInput, CommitUnknown, SessionExists, TurnUnknown
 from outlast.fold import SessionState, apply_record, records_of
 from outlast.ids import check_session_id, new_id
 from outlast.records import (
-    FORMAT,
+    PLAIN,
     AnyRecord,
     AttemptEnded,
     CallIntent,
@@ -226,7 +226,7 @@ def forking_commit(tenant: str, state: SessionState, forked: Forked) -> Commit:
     header = Header(
         seq=forked.at + 1,
         fence=state.fence,
-        format=FORMAT,
+        format=PLAIN,
         events=len(records),
         refs=tuple(name for name in refs if name not in held),
         turn_open=state.turn is not None,

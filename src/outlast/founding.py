@@ -10,7 +10,7 @@ from outlast.codec import Packer, encode_records, record_refs
 from outlast.documents import versions_of
 from outlast.ids import new_id
 from outlast.offering import check_place
-from outlast.records import FORMAT, AnyRecord, Mirrored, SessionOpened
+from outlast.records import PLAIN, AnyRecord, Mirrored, SessionOpened
 from outlast.workspace import Workspace
 from outlast.world.commit import Commit, Header, make_commit
 
@@ -69,7 +69,7 @@ def founding_commit(
             records.append(Mirrored(name, at, lines_of, len(piece)))
             at += len(piece)
     refs = tuple(dict.fromkeys((*record_refs(records), *packer.blobs)))
-    header = Header(1, 0, FORMAT, len(records), refs=refs, status="new")
+    header = Header(1, 0, PLAIN, len(records), refs=refs, status="new")
     return make_commit(header, encode_records(records), packer.blobs)
 
 

@@ -89,6 +89,9 @@ class Abilities:
     program: bool = False
     """It starts a program of the machine in the workspace, which must hold some, unless it can do without tools of its
     own (`outlast.offering`)."""
+    attachments: frozenset[str] = frozenset()
+    """Media types of the files that may come with a prompt; `text/*` stands for all texts. A turn with another fails
+    before it begins."""
 
 
 @dataclass(frozen=True, slots=True)

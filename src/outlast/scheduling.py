@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from outlast.codec import encode_input
+from outlast.codec import Packer, encode_input
 from outlast.editing import DocumentDesk
 from outlast.ids import digest, new_id
 from outlast.planning import Planned, content_of, once_id, plans, wanted_of
@@ -69,7 +69,17 @@ class ScheduleDesk(DocumentDesk):
         """The schedules that stand, the next to come first."""
         return await plans(self.world, self.id, await self.state())
 
-    async def _put(self, input_id: str, value: AnyInput, content: str, priority: int | None = None) -> Input:
-        body = encode_input(value)
+    async def _put(
+        self,
+        input_id: str,
+        value: AnyInput,
+        content: str,
+        priority: int | None = None,
+        packer: Packer | None = None,
+    ) -> Input:
+        """Put it there; `packer` has the blobs that it names."""
+        body, blobs = encode_input(value), {} if packer is None else packer.blobs
         marks = digest(type(value).__name__.encode(), content.encode())
-        return await self.world.put_input(self.id, Input(input_id, marks, body, priority=priority))
+        return await self.world.put_input(
+            self.id, Input(input_id, marks, body, tuple(blobs), blobs, priority)
+        )

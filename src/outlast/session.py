@@ -9,8 +9,9 @@ from typing import Any, Literal, Self
 import msgspec
 
 from outlast.adapter import Agent
+from outlast.attaching import Attachment, check_all, named, pack
 from outlast.clock import Clock, SystemClock
-from outlast.codec import canonical, read_input
+from outlast.codec import Packer, canonical, read_input
 from outlast.engine.inbox import BUSY
 from outlast.engine.load import load_state
 from outlast.errors import SessionBusy, SessionExists, SessionFull, TurnUnknown
@@ -139,30 +140,38 @@ class Session(ForkDesk):
         priority: int | None = None,
         busy: Literal["queue", "refuse"] = "queue",
         traceparent: str = "",
+        attachments: Sequence[Attachment] = (),
     ) -> "Turn":
         """Begin a turn with this prompt. Durable when this returns.
 
         Args:
-            id: the caller's own; the same id and text again is the same turn.
+            id: the caller's own; the same id and content again is the same turn.
             priority: of the session from now on, from -100 to 100; None leaves it as it is.
             busy: what happens while another turn is open or waits: the prompt waits behind it, `queue`; or it is not
                 taken, `refuse`. Where no turn is open yet it is the worker that refuses it: `Turn.result` then raises
                 `SessionBusy`.
             traceparent: of the span on whose behalf it is sent (W3C Trace Context): the turn's spans stand beneath it.
                 One that cannot be read counts for nothing, as the standard has it.
+            attachments: files for the model, at most 20. A turn whose harness cannot take one of them fails before it
+                begins.
 
         Raises:
             SessionBusy: another turn is open, and the prompt was to be refused then.
-            InputConflict: the id was used with another text.
+            InputConflict: the id was used with another content.
             BadPayload: the text is not Unicode, or too long; the priority is out of bounds.
+            BadAttachment: there are too many attachments, or they are too large.
         """
+        check_all(attachments)
         input_id = id or new_id("in")
         alone = busy == "refuse"
         if alone and (await self.head()).turn_open and await self.world.find_input(self.id, input_id) is None:
             raise SessionBusy(session=self.id, input=input_id)
         asked_by = SpanRef.read(traceparent)
-        prompt = Prompt(text, self._clock.now(), alone, "" if asked_by is None else asked_by.write())
-        await self._put(input_id, prompt, text, priority)
+        packer = Packer(self.world.tenant, set())
+        kept = pack(attachments, packer)
+        prompt = Prompt(text, self._clock.now(), alone, "" if asked_by is None else asked_by.write(), kept)
+        content = canonical([text, named(attachments, self.world.tenant)]).decode() if kept else text
+        await self._put(input_id, prompt, content, priority, packer)
         return Turn(self, input_id)
 
     async def steer(self, text: str, *, id: str | None = None) -> str:  # noqa: A002

@@ -11,6 +11,7 @@ from outlast.behind import Behind
 from outlast.mirrored import FileState
 from outlast.records import (
     EMPTY,
+    Attached,
     CallIntent,
     CallOutcome,
     Decided,
@@ -148,13 +149,13 @@ class TurnState(msgspec.Struct):
     """Unix time up to which they have its time."""
     again_at_s: float = 0.0
     """Unix time before which no attempt goes on, since harness or provider have failed; 0 at once."""
-
     asked: dict[str, NetworkAsked] = {}
     """What was asked of the way out of its workspace, the newest record about each."""
     after: int = 0
     """Number of a commit behind which all of it stands."""
     traceparent: str = ""
-    """Of its prompt."""
+    attachments: tuple[Attached, ...] = ()
+    """Both of its prompt."""
 
     def begin_again(self, record: TurnContinued) -> None:
         """Its loop goes on from a state, and not from its calls so far.
@@ -333,11 +334,11 @@ class SessionState(msgspec.Struct):
     def open_turn(self, record: TurnOpened) -> None:
         """The next turn begins."""
         self.next_turn += 1
-        self.turn = TurnState(record.turn, record.input, record.prompt, record.at_s)
-        self.turn.after, self.turn.traceparent = record.after, record.traceparent
+        turn = self.turn = TurnState(record.turn, record.input, record.prompt, record.at_s)
+        turn.after, turn.traceparent, turn.attachments = record.after, record.traceparent, record.attachments
         self.queue = [prompt for prompt in self.queue if prompt.input != record.input]
         if self.attempt is not None:
-            self.turn.attempts.append(msgspec.structs.replace(self.attempt, settled=0))
+            turn.attempts.append(msgspec.structs.replace(self.attempt, settled=0))
         if self.tree.turn:
             self._begins(record.turn, self.tree.root)
         place = {} if self.opened is None else self.opened.workspace
@@ -395,6 +396,5 @@ def status_of(state: SessionState) -> str:
         if state.last is None:
             return "new"
         return f"turn {state.last.turn} {state.last.status} · ${state.usage.cost_usd:.4f}"
-    tries = max(1, len(turn.attempts))
-    calls = turn.past + len(turn.calls)
+    tries, calls = max(1, len(turn.attempts)), turn.past + len(turn.calls)
     return f"turn {turn.turn} {turn.word} · attempt {tries} · {calls} calls · ${turn.usage.cost_usd:.4f}"

@@ -32,7 +32,7 @@ from outlast.gate import Gate, OpenGate
 from outlast.ids import new_id
 from outlast.logs import logger
 from outlast.notify import Notifier
-from outlast.records import FORMAT, AttemptOpened
+from outlast.records import FORMAT, PLAIN, AttemptOpened
 from outlast.sites import Ground
 from outlast.tracing import Collector
 from outlast.workspace import Kind
@@ -258,7 +258,7 @@ class Worker:
     def _opening(self, able: Iterable[Mapping[str, str]]) -> Takeover:
         versions = {"outlast": self._version, **{name: one[name] for one in able for name in one}}
         opened = AttemptOpened(self.id, self._host, versions, self._config.clock.now())
-        return Takeover(encode_records([opened]), 1, FORMAT)
+        return Takeover(encode_records([opened]), 1, PLAIN)
 
     async def _look_for_tenants(self) -> None:
         """Serve each tenant that is to be served and is not yet."""

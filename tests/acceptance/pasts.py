@@ -10,6 +10,7 @@ from outlast.clock import ManualClock, SystemClock
 from outlast.codec import encode_records
 from outlast.records import (
     FORMAT,
+    PLAIN,
     AnyRecord,
     AttemptEnded,
     AttemptOpened,
@@ -74,7 +75,7 @@ class Past:
         offer = WorkerOffer(
             worker, frozenset({AGENT}), FORMAT, dead=frozenset({self.lease.worker}), only=self.session
         )
-        claim = await self.world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))
+        claim = await self.world.claim(offer, Takeover(encode_records([opened]), 1, PLAIN))
         assert isinstance(claim, Claim)
         self.lease, self.seq = claim.lease, claim.seq
 

@@ -27,6 +27,7 @@ from outlast.gate import Gate
 from outlast.model import Answer, AssistantMessage, Request, Show, TextPart, UserMessage, quiet, user
 from outlast.records import (
     FORMAT,
+    PLAIN,
     AnyRecord,
     AttemptOpened,
     CallIntent,
@@ -448,7 +449,7 @@ class LoopLife:
         opened = encode_records([AttemptOpened(self.name, "here", {}, self._clock.now())])
         for session in await family(self.world, self._session) if self._spawns else [self._session]:
             offer = WorkerOffer(self.name, frozenset(self._agents), FORMAT, dead=dead, only=session)
-            claim = await self.world.claim(offer, Takeover(opened, 1, FORMAT))
+            claim = await self.world.claim(offer, Takeover(opened, 1, PLAIN))
             if claim is not None:
                 return claim
         return None

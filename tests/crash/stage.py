@@ -25,6 +25,7 @@ from outlast.gate import Gate, Point
 from outlast.notify import Notice
 from outlast.records import (
     FORMAT,
+    PLAIN,
     AnyRecord,
     AttemptOpened,
     CallIntent,
@@ -264,7 +265,7 @@ class Life:
     async def _claim(self, dead: frozenset[str]) -> Claim | None:
         opened = AttemptOpened(self.name, "here", {}, SystemClock().now())
         offer = WorkerOffer(self.name, frozenset({"tester"}), FORMAT, dead=dead, only=self.outside.session)
-        return await self.world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))
+        return await self.world.claim(offer, Takeover(encode_records([opened]), 1, PLAIN))
 
     def _ready_to_die(self, spot: Spot) -> Callable[[int], Awaitable[None]] | None:
         """A slow model is cut when watchers have seen a part of its answer."""

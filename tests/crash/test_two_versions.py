@@ -15,7 +15,7 @@ import pytest
 from outlast.codec import decode_records
 from outlast.engine.processes import supervisor_argv
 from outlast.errors import FormatTooNew
-from outlast.records import FORMAT, AttemptOpened
+from outlast.records import FORMAT, PLAIN, AttemptOpened
 from outlast.session import Session
 from outlast.world import SessionHead, World
 from outlast.worlds.sqlite import SqliteWorld, open_sqlite
@@ -136,7 +136,7 @@ async def test_an_older_outlast_leaves_what_a_newer_began_and_carries_on_with_th
     left = await firm.world.get("touched")
     assert (left.format, left.worker, left.turn_open) == (FORMAT + 1, "newer", True)
     assert firm.done("touched") == {"reserve": 1, "ship": 1}
-    with pytest.raises(FormatTooNew, match="format 2"):
+    with pytest.raises(FormatTooNew, match=f"format {FORMAT + 1}"):
         await newer_s.state()
     async with firm.worker("older"):
         for session in ("one", "two"):
@@ -149,9 +149,9 @@ async def test_an_older_outlast_leaves_what_a_newer_began_and_carries_on_with_th
         await firm.until("touched", _ended)
     assert firm.done("touched") == {"reserve": 1, "ship": 1}, "what may have happened was not done again"
     attempts = await _attempts(firm.world, "touched")
-    assert attempts == [(2, NEWER)] * 2
+    assert attempts == [(FORMAT + 1, NEWER)] * 2
     ours = {entry for session in ("one", "two") for entry in await _attempts(firm.world, session)}
-    assert {format_ for format_, _ in ours} == {FORMAT}
+    assert {format_ for format_, _ in ours} == {PLAIN}
     assert NEWER not in {version for _, version in ours}
 
 

@@ -48,8 +48,8 @@ def _become_newer() -> None:
 
     for name, module in list(sys.modules.items()):
         known: dict[str, object] = vars(module) if name.startswith("outlast.") else {}
-        if "FORMAT" in known:
-            known["FORMAT"] = FORMAT + 1
+        for format_ in {"FORMAT", "PLAIN"} & known.keys():  # it writes nothing that an older one reads
+            known[format_] = FORMAT + 1
         if known.get("version") is metadata.version:
             known["version"] = newer
 

@@ -25,6 +25,7 @@ from outlast.fold import fold
 from outlast.gate import OpenGate, Point
 from outlast.records import (
     FORMAT,
+    PLAIN,
     AnyRecord,
     AttemptEnded,
     AttemptOpened,
@@ -132,7 +133,7 @@ class Stage:
         opened = encode_records([AttemptOpened(name, "host-1", {"outlast": "0.1"}, self.clock.now())])
         self._dead.add(name)
         with suppress(Killed):
-            while (claim := await world.claim(offer, Takeover(opened, 1, FORMAT))) is not None:
+            while (claim := await world.claim(offer, Takeover(opened, 1, PLAIN))) is not None:
                 await advancer.advance(claim, Control())
         with suppress(Killed):
             await advancer.batcher.drain()

@@ -22,6 +22,7 @@ from outlast.engine.spacing import Spacing
 from outlast.engine.writer import Writer
 from outlast.records import (
     FORMAT,
+    PLAIN,
     AnyRecord,
     AttemptEnded,
     AttemptOpened,
@@ -54,7 +55,7 @@ async def write(world: World) -> None:
     world.open_liveness().renew(WorkerRow("worker", "", 0.0), 3600.0)
     opened = encode_records([AttemptOpened("worker")])
     claim = await world.claim(
-        WorkerOffer("worker", frozenset({"tester"}), FORMAT), Takeover(opened, 1, FORMAT)
+        WorkerOffer("worker", frozenset({"tester"}), FORMAT), Takeover(opened, 1, PLAIN)
     )
     assert claim is not None
     batcher = Batcher(world)

@@ -8,7 +8,7 @@ import msgspec
 from outlast.codec import ModelRequest
 from outlast.engine.children import Opening
 from outlast.fold import AttemptState, CallState, FileState, SessionState, TalkState, TurnState
-from outlast.records import AnyEdit, AnyInput, AnyRecord, Kept, Parent, Payload, Shelf, Usage
+from outlast.records import AnyEdit, AnyInput, AnyRecord, Attached, Kept, Parent, Payload, Shelf, Usage
 from outlast.records.events import LiveDelta
 from outlast.state import DocumentState, NoticeState, ScheduleState, TreeState
 
@@ -31,6 +31,7 @@ STORED: tuple[type[msgspec.Struct], ...] = (
     *get_args(AnyEdit),
     *STATES,
     Payload,
+    Attached,
     Usage,
     ModelRequest,
     LiveDelta,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from outlast.codec import encode_delta, encode_records
 from outlast.records import (
     FORMAT,
+    PLAIN,
     AnyRecord,
     AttemptOpened,
     InputDropped,
@@ -47,7 +48,7 @@ class Writer:
         liveness.close()
         await self.world.release(self._lease)
         offer = WorkerOffer("w", frozenset({"a"}), FORMAT, only=self.session)
-        claim = await self.world.claim(offer, Takeover(encode_records([AttemptOpened("w")]), 1, FORMAT))
+        claim = await self.world.claim(offer, Takeover(encode_records([AttemptOpened("w")]), 1, PLAIN))
         assert isinstance(claim, Claim)
         self._lease, self.seq, self.deltas, self.width = claim.lease, claim.seq, 0, 1
 

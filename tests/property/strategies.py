@@ -13,6 +13,7 @@ from outlast.records import (
     FORMAT,
     AnyInput,
     AnyRecord,
+    Attached,
     AttemptEnded,
     AttemptOpened,
     CallIntent,
@@ -126,6 +127,7 @@ def commit(seq: int, fence: int, of: list[AnyRecord], *, snapshot: bool = False)
 
 
 some_payloads = st.sampled_from([inline("text"), inline({"a": [1, None]}), Payload(ref="blob", size=9000)])
+some_files = st.sampled_from([(), (), (Attached("a.png", "image/png", 9, "blob"),)])
 some_usages = st.sampled_from([None, Usage(1, 2, 3, 4, 0.25), Usage(output_tokens=7, cost_usd=1.5)])
 """For logs: what a payload holds is nothing to folding and recovery."""
 
@@ -213,7 +215,12 @@ class LogMaker:
 
     def queue_prompt(self) -> None:
         self.prompts += 1
-        prompt = PromptQueued(f"in-{self.prompts}", self.draw(some_payloads), self.draw(st.booleans()))
+        prompt = PromptQueued(
+            f"in-{self.prompts}",
+            self.draw(some_payloads),
+            self.draw(st.booleans()),
+            attachments=self.draw(some_files),
+        )
         self.queue.append(prompt)
         self.put(prompt)
 
@@ -252,7 +259,7 @@ class LogMaker:
         self.turn, self.open_turn = self.turn + 1, True
         prompt = self.queue.pop(0)
         self.ordinals.clear()
-        self.put(TurnOpened(self.turn, prompt.input, prompt.prompt))
+        self.put(TurnOpened(self.turn, prompt.input, prompt.prompt, attachments=prompt.attachments))
 
     def intent(self) -> None:
         draw = self.draw

@@ -17,7 +17,7 @@ from outlast.engine.turn import Advancer, OpenSurroundings
 from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate
 from outlast.notify import Notifier
-from outlast.records import FORMAT, AnyRecord, AttemptOpened
+from outlast.records import FORMAT, PLAIN, AnyRecord, AttemptOpened
 from outlast.session import Session
 from outlast.tool import Tool
 from outlast.tracing import Collector
@@ -68,7 +68,7 @@ class Desk:
             liveness.renew(WorkerRow(self.name, "", 0.0), 3600.0)
         opened = AttemptOpened(self.name, "here", {}, self.clock.now())
         offer = WorkerOffer(self.name, frozenset({agent.name}), FORMAT, dead=self.dead)
-        claim = await self.world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))
+        claim = await self.world.claim(offer, Takeover(encode_records([opened]), 1, PLAIN))
         if claim is not None:
             self.claims.append(claim)
         return claim

@@ -14,7 +14,7 @@ from outlast.engine.batch import Batcher
 from outlast.engine.control import Control
 from outlast.engine.turn import Advancer
 from outlast.gate import Gate, OpenGate
-from outlast.records import FORMAT, AttemptOpened
+from outlast.records import FORMAT, PLAIN, AttemptOpened
 from outlast.testing.faults import Killed
 from outlast.world import Takeover, WorkerOffer, WorkerRow, World
 from tests.nowhere import nowhere
@@ -50,7 +50,7 @@ class Family:
         try:
             async with asyncio.timeout(LIMIT_S):
                 await to_thread.run_sync(self._live)
-                while (claim := await self.world.claim(offer, Takeover(opened, 1, FORMAT))) is not None:
+                while (claim := await self.world.claim(offer, Takeover(opened, 1, PLAIN))) is not None:
                     await advancer.advance(claim, Control(claim.lease.session))
         except Killed:
             return False

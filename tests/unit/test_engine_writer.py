@@ -17,6 +17,7 @@ from outlast.engine.writer import LAZY_S, RUN_OUT, Writer
 from outlast.errors import AttemptLost, BadPayload, LogBroken, WorldUnavailable
 from outlast.records import (
     FORMAT,
+    PLAIN,
     AttemptOpened,
     CallIntent,
     CallOutcome,
@@ -66,7 +67,7 @@ async def claimed(world: World, session: str = "s-1") -> Claim:
     await opened(world, agent_of(()), session)
     offer = WorkerOffer("worker-1", frozenset({"tester"}), FORMAT, only=session)
     body = encode_records([AttemptOpened("worker-1", "here", {}, SystemClock().now())])
-    claim = await world.claim(offer, Takeover(body, 1, FORMAT))
+    claim = await world.claim(offer, Takeover(body, 1, PLAIN))
     assert claim is not None
     return claim
 

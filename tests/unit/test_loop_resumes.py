@@ -10,6 +10,7 @@ from outlast.clock import ManualClock
 from outlast.codec import Packer, encode_records
 from outlast.records import (
     FORMAT,
+    PLAIN,
     AnyRecord,
     AttemptEnded,
     AttemptOpened,
@@ -45,7 +46,7 @@ async def fill(world: World, calls: int) -> None:
     """The log of a turn whose worker died when so many calls had ended, each in a commit of its own."""
     opening = encode_records([AttemptOpened("worker-1", "here")])
     claim = await world.claim(
-        WorkerOffer("worker-1", frozenset({"tester"}), FORMAT), Takeover(opening, 1, FORMAT)
+        WorkerOffer("worker-1", frozenset({"tester"}), FORMAT), Takeover(opening, 1, PLAIN)
     )
     assert claim is not None
     packer = Packer("default", set())

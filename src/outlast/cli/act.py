@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
-from outlast.cli.options import PRIORITY, SESSION, Setup, examples, given, perform, shared
+from outlast.attaching import Attachment
+from outlast.cli.options import ATTACH, PRIORITY, SESSION, Setup, examples, given, perform, shared
 from outlast.erasing import check_may_be_erased, erase
 from outlast.errors import (
     BadInput,
@@ -20,12 +22,14 @@ from outlast.world import SessionHead
         'outlast send pricing-3f2a "Now write the changelog"',
         "outlast send pricing-3f2a - --id ticket-81 < prompt.md",
         'outlast send pricing-3f2a "The shop is down" --priority 10',
+        'outlast send pricing-3f2a "What is wrong here?" --attach screen.png',
     )
 )
 @click.argument("session", type=SESSION)
 @click.argument("text")
-@click.option("--id", "input_id", help="Your own id: the same id and text again is the same turn.")
+@click.option("--id", "input_id", help="Your own id: the same id and content again is the same turn.")
 @click.option("--priority", type=PRIORITY, help="Of the session from now on, from -100 to 100.")
+@ATTACH
 @click.option("--if-idle", is_flag=True, help="Refuse it while another turn is open or waits.")
 @shared
 def send(
@@ -33,6 +37,7 @@ def send(
     text: str,
     input_id: str | None,
     priority: int | None,
+    attach: tuple[Path, ...],
     if_idle: bool,
     world: str | None,
     json: bool,
@@ -44,11 +49,11 @@ def send(
     """
 
     async def body(setup: Setup) -> None:
-        prompt = given(text)
+        prompt, files = given(text), [Attachment.read(path) for path in attach]
         async with setup.world() as opened:
             found = await Session.find(opened, session)
             busy = "refuse" if if_idle else "queue"
-            turn = await found.send(prompt, id=input_id, priority=priority, busy=busy)
+            turn = await found.send(prompt, id=input_id, priority=priority, busy=busy, attachments=files)
             await setup.wake(opened.tenant, session)
             setup.say({"session": session, "input": turn.input}, f"sent to {session} as {turn.input}")
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 import anyio
@@ -78,6 +79,13 @@ async def _names(url: str | None) -> list[tuple[str, str]]:
 
 SESSION = SessionName()
 PRIORITY: Final = click.IntRange(-PRIORITY_LIMIT, PRIORITY_LIMIT)
+ATTACH: Final = click.option(
+    "--attach",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file that comes with the prompt, such as an image; may be given more than once.",
+)
 
 
 def shared(command: Command) -> Command:

@@ -2,18 +2,19 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from outlast.adapter import Agent
+from outlast.attaching import Attachment
 from outlast.cli.agents import agent_of
 from outlast.cli.attended import Attended, attend
 from outlast.cli.exits import Exit
 from outlast.cli.machine import machine_id
-from outlast.cli.options import PRIORITY, SESSION, Setup, examples, given, perform, shared
+from outlast.cli.options import ATTACH, PRIORITY, SESSION, Setup, examples, given, perform, shared
 from outlast.cli.providers import refuse_unusable
 from outlast.cli.watching import inputs_of
 from outlast.cli.workspaces import differs as other_workspace
@@ -59,6 +60,7 @@ DIRECTORY = "directory"
 @click.option("--allow", multiple=True, metavar="HOST", help="A host that the sandbox may reach.")
 @click.option("--image", default="", help="What the sandbox is made from, where its provider has images.")
 @click.option("--priority", type=PRIORITY, help="Of the session from now on, from -100 to 100.")
+@ATTACH
 @click.option("--detach", is_flag=True, help="Only begin; some `outlast work` carries it out.")
 @shared
 def run(
@@ -71,6 +73,7 @@ def run(
     allow: tuple[str, ...],
     image: str,
     priority: int | None,
+    attach: tuple[Path, ...],
     detach: bool,
     world: str | None,
     json: bool,
@@ -92,7 +95,10 @@ def run(
         for warning in found.adapter.check():
             click.secho(f"outlast: {warning}", fg="yellow", err=True)
         said = None if prompt is None else given(prompt)
-        wish = Wish(found, name, said, cwd, model, priority, not detach, workspace, allow, image)
+        if attach and said is None:
+            raise BadInput(detail="--attach goes with a PROMPT.")
+        files = [Attachment.read(path) for path in attach]
+        wish = Wish(found, name, said, cwd, model, priority, not detach, workspace, allow, image, files)
         async with setup.world() as opened:
             if Capability.MULTI_PROCESS not in opened.capabilities:
                 raise BadInput(detail=f"{opened.name} is known to one process only; a worker is another one.")
@@ -123,6 +129,7 @@ class Wish:
     workspace: str | None = None
     allow: tuple[str, ...] = ()
     image: str = ""
+    files: Sequence[Attachment] = ()
 
     @property
     def directory(self) -> Path:
@@ -144,7 +151,7 @@ async def _open(setup: Setup, world: World, wish: Wish) -> tuple[Session, list[T
     else:
         session = await _begin(setup, world, wish, machine)
     ahead = await left(session)
-    return session, [*ahead, await session.send(wish.prompt, priority=wish.priority)]
+    return session, [*ahead, await session.send(wish.prompt, priority=wish.priority, attachments=wish.files)]
 
 
 async def _begin(setup: Setup, world: World, wish: Wish, machine: str) -> Session:

@@ -22,7 +22,7 @@ from outlast.codec import Packer, encode_records, record_refs
 from outlast.drive import Capture
 from outlast.errors import BadInput, CommitConflict, Fenced, NotIdle, Refused, WorkspaceError
 from outlast.fold import SessionState
-from outlast.records import FORMAT, AnyRecord, FilesKept
+from outlast.records import PLAIN, AnyRecord, FilesKept
 from outlast.session import Session
 from outlast.sites import find_store
 from outlast.state import status_of
@@ -243,7 +243,7 @@ class _Undoing:
         header = Header(
             seq=state.seq + 1,
             fence=state.fence,
-            format=FORMAT,
+            format=PLAIN,
             events=len(records),
             refs=tuple(dict.fromkeys((*record_refs(records), *packer.blobs))),
             wake_at_s=self.head.wake_at_s,

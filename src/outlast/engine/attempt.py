@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from outlast.adapter import Agent, Gateway, Look, Places, Processes, Talk, ToolResult
+from outlast.attaching import Attachment
 from outlast.clock import Clock
 from outlast.codec import ModelRequest, read_files, read_messages, request_of
 from outlast.documents import Document, Wish
@@ -21,6 +22,7 @@ from outlast.fold import CallState, FileState, SessionState, TurnState
 from outlast.gate import Gate
 from outlast.records import Mirrored, Payload
 from outlast.recovery import Step
+from outlast.squeezing import unsqueeze
 from outlast.tool import Tool
 from outlast.workspace import Site
 
@@ -87,6 +89,11 @@ class EngineAttempt:
     @property
     def prompt(self) -> str:
         return self._prompt
+
+    async def attachments(self) -> Sequence[Attachment]:
+        kept = self.turn.attachments
+        found = await self._context.blobs([one.ref for one in kept])
+        return [Attachment(unsqueeze(found[one.ref]), one.name, one.media_type) for one in kept]
 
     @property
     def settings(self) -> Mapping[str, Any]:

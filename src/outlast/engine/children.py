@@ -25,7 +25,7 @@ from outlast.fold import CallState, SessionState, records_of
 from outlast.gate import Point
 from outlast.ids import derived_id, digest
 from outlast.records import (
-    FORMAT,
+    PLAIN,
     AnyRecord,
     CallIntent,
     CallOutcome,
@@ -202,7 +202,7 @@ async def send_out(world: World, opening: Opening, prompt: str) -> None:
 async def create(world: World, opening: Opening) -> None:
     """Open a child, unless somebody did."""
     opened = opening.opened
-    first = make_commit(Header(1, 0, FORMAT, 1, status="new"), encode_records([opened]))
+    first = make_commit(Header(1, 0, PLAIN, 1, status="new"), encode_records([opened]))
     try:
         await world.create(opened.session, first, agent=opened.agent, placement=opening.placement)
     except SessionExists:

@@ -242,15 +242,17 @@ class InboxReader:
             refused = InputRefused(new.id, reason=BUSY, at_s=self._clock.now())
             self._writer.append(refused, consumes=[new.id])
         else:
-            self._queue(new, value.text, steered=False, traceparent=value.traceparent)
+            self._queue(new, value.text, steered=False, asked=value)
 
-    def _queue(self, new: Input, text: str, *, steered: bool, traceparent: str = "") -> None:
+    def _queue(self, new: Input, text: str, *, steered: bool, asked: Prompt | None = None) -> None:
         packer = self._writer.packer()
         (record,) = as_prompts(
             self._writer.state, [TakenSteer(new.id, text)], packer, self._clock.now(), steered=steered
         )
-        if traceparent and isinstance(record, PromptQueued):
-            record = msgspec.structs.replace(record, traceparent=traceparent)
+        if asked is not None and isinstance(record, PromptQueued):
+            record = msgspec.structs.replace(
+                record, traceparent=asked.traceparent, attachments=asked.attachments
+            )
         lazy = not isinstance(record, InputDropped)
         self._writer.append(record, packer=packer, consumes=[new.id], lazy=lazy)
 

@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 from outlast.engine.ending import Ending
-from outlast.records import FORMAT, AnyRecord
+from outlast.records import PLAIN, AnyRecord
 from outlast.world import Spent
 
 Landing: TypeAlias = Ending[None]
@@ -23,5 +23,5 @@ class Queued:
         self.consumes: list[str] = []
         self.landed: Landing | None = None
         self.release = False
-        self.format = FORMAT
+        self.format = PLAIN
         self.spent = Spent()

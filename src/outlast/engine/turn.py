@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from outlast.adapter import Agent, Waiting
+from outlast.attaching import check_taken
 from outlast.clock import Clock
 from outlast.documents import Shapes
 from outlast.engine.attempt import EngineAttempt, Surroundings
@@ -197,6 +198,7 @@ class _Session:
                 self._advancer.clock.now(),
                 after=state.seq,
                 traceparent=prompt.traceparent,
+                attachments=prompt.attachments,
             )
         )
         await self._advancer.gate.cross(Point.TURN_OPENED)
@@ -280,8 +282,10 @@ class _Session:
                 return Waiting()
         else:
             await attempt.calls.told.recall()
+        adapter = context.adapter
+        check_taken(context.turn.attachments, adapter.abilities.attachments, adapter.name)
         try:
-            return await context.adapter.advance(attempt)
+            return await adapter.advance(attempt)
         except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from outlast.agenda import wake_of
-from outlast.codec import Packer, encode_record, record_refs
+from outlast.codec import Packer, encode_record, format_of, record_refs
 from outlast.engine.batch import Batcher, patiently
 from outlast.engine.ending import Ending
 from outlast.engine.queued import Landing, Queued
@@ -150,6 +150,7 @@ class Writer:
         queued.records.extend(records)
         queued.texts.extend(texts)
         queued.consumes.extend(consumes)
+        queued.format = max(queued.format, format_of(records))
         if packer is not None and packer.blobs:
             queued.blobs.update(packer.blobs)
             self.unlanded.update(packer.blobs)

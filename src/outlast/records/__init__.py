@@ -51,18 +51,22 @@ from outlast.records.kinds import (
     Verdict,
 )
 from outlast.records.network import NetworkAsked, Passed
-from outlast.records.payload import EMPTY, Payload, Touched, Usage
+from outlast.records.payload import EMPTY, Attached, Payload, Touched, Usage
 from outlast.records.union import AnyRecord
 
-FORMAT = 1
-"""The newest record format this code writes and reads."""
+FORMAT = 2
+"""The newest record format this code reads."""
+PLAIN = 1
+"""The format of whatever holds nothing that came after it: older workers read that, and go on with such sessions."""
 
 __all__ = [
     "EMPTY",
     "FORMAT",
+    "PLAIN",
     "AnyEdit",
     "AnyInput",
     "AnyRecord",
+    "Attached",
     "AttemptEnded",
     "AttemptOpened",
     "CallIntent",

@@ -37,7 +37,7 @@ from outlast.records.kinds import (
     Verdict,
 )
 from outlast.records.network import NetworkAsked
-from outlast.records.payload import EMPTY, Payload, Usage
+from outlast.records.payload import EMPTY, Attached, Payload, Usage
 from outlast.records.union import AnyRecord
 
 EventKind: TypeAlias = Literal[
@@ -126,6 +126,7 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
                 fence,
                 name=record.input,
                 payload=record.prompt,
+                facts=_attached(record.attachments),
                 at_s=record.at_s,
             )
         case AttemptOpened():
@@ -176,7 +177,8 @@ def face(record: AnyRecord, cursor: str, fence: int) -> Event:  # noqa: C901 - o
         case SteerTaken():
             return Event(cursor, "steer.taken", record.turn, fence, call=record.call, text=record.text)
         case PromptQueued():
-            return Event(cursor, "prompt.queued", attempt=fence, name=record.input, payload=record.prompt)
+            waits = Event(cursor, "prompt.queued", 0, fence, name=record.input, payload=record.prompt)
+            return msgspec.structs.replace(waits, facts=_attached(record.attachments))
         case SignalKept():
             return Event(
                 cursor,
@@ -290,6 +292,12 @@ def _intended(record: CallIntent, cursor: str, fence: int) -> Event:
     )
 
 
+def _attached(attachments: tuple[Attached, ...]) -> dict[str, Any]:
+    if not attachments:
+        return {}
+    return {"attachments": [msgspec.structs.asdict(one) for one in attachments]}
+
+
 def _of_schedule(record: Scheduled | ScheduleCame | Unscheduled, cursor: str, fence: int) -> Event:
     match record:
         case Scheduled():
@@ -345,18 +353,8 @@ def _files(record: FilesKept | FilesLost, cursor: str, fence: int) -> Event:
     if isinstance(record, FilesLost):
         calls = msgspec.json.decode(msgspec.json.encode(record.calls))
         facts = {"calls": calls, "past": record.past}
-        return Event(
-            cursor,
-            "files.lost",
-            record.turn,
-            fence,
-            "",
-            record.behind,
-            "",
-            record.text,
-            facts=facts,
-            at_s=record.at_s,
-        )
+        lost = Event(cursor, "files.lost", record.turn, fence, call=record.behind, text=record.text)
+        return msgspec.structs.replace(lost, facts=facts, at_s=record.at_s)
     return Event(
         cursor,
         "files.kept",

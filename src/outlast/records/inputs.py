@@ -11,7 +11,7 @@ import msgspec
 from outlast.records.agenda import Missed, Overlap
 from outlast.records.edits import AnyEdit
 from outlast.records.kinds import Ruling, TurnStatus
-from outlast.records.payload import Usage
+from outlast.records.payload import Attached, Usage
 
 
 class Input(
@@ -29,6 +29,8 @@ class Prompt(Input, frozen=True, tag="prompt"):
     """It is refused where another turn is open or waits."""
     traceparent: str = ""
     """Of whoever asked, as W3C Trace Context has it: the turn is a part of that trace. Empty: it is one of its own."""
+    attachments: tuple[Attached, ...] = ()
+    """Of format 2. The input names their blobs."""
 
 
 class Steer(Input, frozen=True, tag="steer"):

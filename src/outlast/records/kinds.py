@@ -30,7 +30,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outlast.records.payload import EMPTY, Payload, Touched, Usage
+from outlast.records.payload import EMPTY, Attached, Payload, Touched, Usage
 
 Policy: TypeAlias = Literal["never", "verify", "keyed", "safe"]
 OnDoubt: TypeAlias = Literal["tell", "ask"]
@@ -93,6 +93,8 @@ class TurnOpened(Record, frozen=True, tag="turn_opened"):
     """Number of a commit that it comes after: who reads the turn may begin behind that."""
     traceparent: str = ""
     """Of its prompt."""
+    attachments: tuple[Attached, ...] = ()
+    """Of its prompt. Of format 2."""
 
 
 class AttemptOpened(Record, frozen=True, tag="attempt_opened"):
@@ -228,6 +230,8 @@ class PromptQueued(Record, frozen=True, tag="prompt_queued"):
     steered: bool = False
     traceparent: str = ""
     """Of the prompt."""
+    attachments: tuple[Attached, ...] = ()
+    """Of the prompt. Of format 2."""
 
 
 class SignalKept(Record, frozen=True, tag="signal_kept"):

@@ -32,6 +32,15 @@ class Payload(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 EMPTY = Payload()
 
 
+class Attached(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A file that came with a prompt. Its bytes are a blob that whatever holds the prompt names."""
+
+    name: str
+    media_type: str
+    size: int
+    ref: str
+
+
 class Touched(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a call may have changed in a workspace whose files are not written down with each call."""
 

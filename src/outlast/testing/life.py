@@ -15,7 +15,7 @@ from outlast.engine.control import Control
 from outlast.engine.turn import Advancer
 from outlast.errors import BadInput
 from outlast.gate import Gate, OpenGate
-from outlast.records import FORMAT, AttemptOpened
+from outlast.records import FORMAT, PLAIN, AttemptOpened
 from outlast.world import Claim, Takeover, WorkerOffer, WorkerRow, World
 
 LEASE_S: Final = 10 * 365 * 86_400.0
@@ -54,7 +54,7 @@ class Life:
         self.world.open_liveness().renew(WorkerRow(self.name, "", 0.0), LEASE_S)
         opened = AttemptOpened(self.name, "here", {}, self.clock.now())
         offer = WorkerOffer(self.name, frozenset({agent.name}), FORMAT, dead=self.dead, only=self.only)
-        return await self.world.claim(offer, Takeover(encode_records([opened]), 1, FORMAT))
+        return await self.world.claim(offer, Takeover(encode_records([opened]), 1, PLAIN))
 
 
 NO_PROGRAM: Final = (

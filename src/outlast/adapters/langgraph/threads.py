@@ -23,7 +23,7 @@ from outlast.errors import (
 )
 from outlast.fold import records_of
 from outlast.ids import check_session_id, digest, new_id
-from outlast.records import FORMAT, Mirrored, Payload, SessionOpened
+from outlast.records import PLAIN, Mirrored, Payload, SessionOpened
 from outlast.squeezing import unsqueeze
 from outlast.world import Commit, Header, SessionHead, World
 from outlast.world.commit import make_commit
@@ -199,7 +199,7 @@ class WorldLines:
         header = Header(
             seq=last.seq + 1,
             fence=last.fence,
-            format=FORMAT,
+            format=PLAIN,
             events=1,
             refs=tuple(dict.fromkeys((*record_refs([record]), *packer.blobs))),
             wake_at_s=last.wake_at_s,
@@ -243,7 +243,7 @@ class WorldThreads:
                 at_s=self._clock.now(),
                 folder=new_id(head),
             )
-            first = make_commit(Header(1, 0, FORMAT, 1, status="new"), encode_records([opened]))
+            first = make_commit(Header(1, 0, PLAIN, 1, status="new"), encode_records([opened]))
             labels = {KIND: "thread", THREAD: thread}
             with suppress(SessionExists, SessionErased):  # somebody was faster
                 await self._world.create(head, first, agent=self._agent, labels=labels)
