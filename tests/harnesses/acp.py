@@ -12,9 +12,11 @@ from outlast.adapters.acp import Acp, ModelDoor
 from outlast.adapters.opencode.versions import installed
 from outlast.records.kinds import Policy
 from outlast.testing.adapter_contract import Subject
+from outlast.testing.adapter_contract.attachment_cases import IMAGES
 from outlast.testing.adapter_contract.edit_cases import EDITS
 from outlast.testing.models import ToolUse
 from outlast.tool import Tool
+from tests.harnesses.refusing import NO_FILES
 
 MODEL = "claude-sonnet-4-5"
 QUIET = {
@@ -120,6 +122,7 @@ class StandIn(Subject):
     recipe = "tests.harnesses.acp:STAND_IN"
     lacks: ClassVar[Mapping[str, str]] = {
         **OF_THE_PROTOCOL,
+        **dict.fromkeys(IMAGES, NO_FILES),
         **dict.fromkeys(SUB_AGENTS, _NO_SUB_AGENTS),
         **dict.fromkeys(COMPACTIONS, _NO_COMPACTION),
     }
@@ -150,6 +153,7 @@ class OpenCodeAcp(Subject):
     recipe = "tests.harnesses.acp:OPENCODE"
     lacks: ClassVar[Mapping[str, str]] = {
         **OF_THE_PROTOCOL,
+        **dict.fromkeys(IMAGES, NO_FILES),
         **dict.fromkeys(SUB_AGENTS, _SILENT_SUB_AGENTS),
         **dict.fromkeys(COMPACTIONS, _CUT_COMPACTION),
         "a_fork_goes_on_in_another_directory": (

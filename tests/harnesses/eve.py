@@ -15,9 +15,11 @@ from outlast.adapters.eve.adapter import MODULE, NODE
 from outlast.gate import Point
 from outlast.ids import digest
 from outlast.testing.adapter_contract import Subject, inner_cases
+from outlast.testing.adapter_contract.attachment_cases import IMAGES
 from outlast.testing.adapter_contract.edit_cases import EDITS
 from outlast.testing.models import ToolUse
 from outlast.tool import Tool
+from tests.harnesses.refusing import NO_FILES
 
 PROJECT = Path(__file__).with_name("eve_project")
 BUILD_S = 240.0
@@ -29,6 +31,7 @@ LACKS = {
     "a_fork_goes_on_in_another_directory": "It is part of the project in which it was built.",
     "a_wait_holds_no_process_and_its_signal_is_the_result": "Its tools are those that were built into it.",
     "a_steer_is_carried_by_a_request_and_consumed_by_its_commit": "A steer becomes the next prompt.",
+    **dict.fromkeys(IMAGES, NO_FILES),
     **dict.fromkeys(EDITS, "Its tools are those of the project, of which no adapter knows what they edit."),
     **dict.fromkeys(
         (case.name for case in inner_cases.CASES),

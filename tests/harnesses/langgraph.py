@@ -17,10 +17,12 @@ from outlast.adapter import Agent
 from outlast.adapters.langgraph import LangGraph, durable_model, durable_tool, steers, waiting_tools
 from outlast.adapters.langgraph.models import DurableModel
 from outlast.testing.adapter_contract import Subject
+from outlast.testing.adapter_contract.attachment_cases import IMAGES
 from outlast.testing.adapter_contract.stage import prompt
 from outlast.testing.models import ToolUse
 from outlast.tool import Tool
 from tests.harnesses.loops import LACKS, run_shell, write_file
+from tests.harnesses.refusing import NO_FILES
 
 
 class LangGraphSubject(Subject):
@@ -29,7 +31,7 @@ class LangGraphSubject(Subject):
     name = "langgraph"
     dialect = "anthropic"
     recipe = "tests.harnesses.langgraph:SUBJECT"
-    lacks: ClassVar[Mapping[str, str]] = LACKS
+    lacks: ClassVar[Mapping[str, str]] = {**LACKS, **dict.fromkeys(IMAGES, NO_FILES)}
 
     def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:
         return Agent(self.name, _carried(tools, upstream), tools=tools)

@@ -10,13 +10,16 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from outlast.adapter import Attachment
 from outlast.adapters.conversation import Conversation
 from outlast.adapters.history import said
 from outlast.adapters.python import IO, Loop
+from outlast.attaching import TEXT, as_words
 from outlast.errors import AnswerUnfit, BadInput, PromptTooLong, TooManyCalls
 from outlast.model import (
     Answer,
     AssistantMessage,
+    ImagePart,
     Message,
     Model,
     OutputSpec,
@@ -31,6 +34,7 @@ from outlast.model import (
     user,
 )
 from outlast.output import Output, output_of
+from outlast.parts import MEDIA_TYPES
 
 GO_ON: Final = "You were cut at the most tokens that an answer may have. Go on exactly where you stopped."
 UNFIT: Final = (
@@ -74,7 +78,7 @@ class Assistant(Loop):
         compact_at: float = 0.8,
         more: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(self._carry, settings={"model": model.name})
+        super().__init__(self._carry, settings={"model": model.name}, attachments={*MEDIA_TYPES, TEXT})
         self._model = model
         self._output: Output[Any] | None = None
         if output is not None:
@@ -97,13 +101,19 @@ class Assistant(Loop):
         plan = msgspec.convert(await io.once("plan", lambda: self._planned(io)), _Plan)
         history = await io.history()
         talk = Conversation(list(history.messages), history.tokens)
-        talk.add(user(prompt))
+        talk.add(user(*map(_part, await io.attachments()), prompt))
         return await _Turn(io, self._model, plan, talk).carry(self._output)
 
     def _planned(self, io: IO) -> object:
         tools = [ToolSpec(tool.name, tool.description, dict(tool.schema)) for tool in io.tools.values()]
         model = str(io.settings.get("model") or self._plan.model)
         return msgspec.to_builtins(msgspec.structs.replace(self._plan, model=model, tools=tuple(tools)))
+
+
+def _part(attachment: Attachment) -> str | ImagePart:
+    if attachment.media_type in MEDIA_TYPES:
+        return ImagePart(attachment.data, attachment.media_type)
+    return as_words(attachment)
 
 
 class _Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar, cast
 
 from msgspec import convert, to_builtins
 
-from outlast.adapter import Agent, Attempt, ToolAsk, ToolResult, WaitAsk
+from outlast.adapter import Agent, Attachment, Attempt, ToolAsk, ToolResult, WaitAsk
 from outlast.adapters.asking import ask_model
 from outlast.adapters.children import asked_of, result_of
 from outlast.adapters.docs import LaneDocs
@@ -57,6 +57,10 @@ class IO(Place):
         """What `continue_as_new` was last given in this turn; None if it never was."""
         self._busy = ""
         self._gathered = 0
+
+    async def attachments(self) -> Sequence[Attachment]:
+        """The files that came with the prompt, the same in every attempt."""
+        return await self._attempt.attachments()
 
     async def model(self, model: Model, request: Request | Sequence[Message]) -> Answer:
         """Ask a model; watchers see its answer as it comes.

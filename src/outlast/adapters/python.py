@@ -10,7 +10,7 @@ While all lanes of a turn wait, nothing of it runs: the worker is given free, fo
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
@@ -38,6 +38,8 @@ class Loop:
         settings: JSON that a new session records.
         foreign: what recovery may do about tools that a framework runs within the loop (`IO.foreign_tool`), by name;
             those that are not named are `never` run again.
+        attachments: media types of the files that may come with a prompt, such as `image/png` or `text/*`; the function
+            finds them with `io.attachments`. A turn with another fails before it begins.
     """
 
     name = "python"
@@ -48,6 +50,7 @@ class Loop:
         *,
         settings: Mapping[str, Any] | None = None,
         foreign: Mapping[str, Replay | Policy] | None = None,
+        attachments: Collection[str] = (),
     ) -> None:
         if not inspect.iscoroutinefunction(function):
             raise BadInput(
@@ -55,13 +58,14 @@ class Loop:
             )
         self._function = function
         self._settings = dict(settings or {})
+        self._attachments = frozenset(attachments)
         self._foreign = (
             None if foreign is None else {name: promised(name, said) for name, said in foreign.items()}
         )
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities()
+        return Abilities(attachments=self._attachments)
 
     def versions(self) -> Mapping[str, str]:
         return {"outlast": version("outlast")}

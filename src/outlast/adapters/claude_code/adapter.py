@@ -23,7 +23,9 @@ from outlast.adapters.claude_code.versions import installed
 from outlast.adapters.program import is_users_directory, known_as, past_proxies, shown_cwd, tools_home
 from outlast.adapters.shell_inquiry import inquiry_of as shell_inquiry_of
 from outlast.adopting import Adopted
+from outlast.attaching import PDF, TEXT
 from outlast.inquiry import Inquiry
+from outlast.parts import MEDIA_TYPES
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -57,7 +59,7 @@ class ClaudeCode:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("one", waits=True, program=True)
+        return Abilities("one", waits=True, program=True, attachments=MEDIA_TYPES | {PDF, TEXT})
 
     def versions(self) -> Mapping[str, str]:
         return {"claude-code": installed(self.program).version}

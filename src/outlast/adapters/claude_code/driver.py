@@ -51,7 +51,8 @@ class Driver:
     async def run(self, *, say_prompt: bool) -> TurnResult:
         """Carry the turn to its end."""
         if say_prompt:
-            await self._process.write(stream.prompt(_plain(self._attempt.prompt), self._files.prompt_uuid))
+            words, attached = _plain(self._attempt.prompt), await self._attempt.attachments()
+            await self._process.write(stream.prompt(words, self._files.prompt_uuid, attached))
         else:
             self._mirrored.set()
         async with asyncio.TaskGroup() as tasks:

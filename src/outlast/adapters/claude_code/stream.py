@@ -1,11 +1,13 @@
 """What Claude Code says on standard output, and what it is told on standard input: JSON, one object a line."""
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 
+from outlast.adapter import Attachment
 from outlast.adapters.shapes import Json
 from outlast.records import Usage
 
@@ -268,9 +270,23 @@ def _finished(said: Json) -> Finished:
 # ---------------------------------------------------------------- what it is told
 
 
-def prompt(text: str, uuid: str) -> bytes:
+def prompt(text: str, uuid: str, attachments: Sequence[Attachment] = ()) -> bytes:
     """A prompt, or a steer while a turn runs; `uuid` names it in the transcript."""
-    return _line({"type": "user", "uuid": uuid, "message": {"role": "user", "content": text}})
+    content: object = text
+    if attachments:
+        content = [*map(_block, attachments), *([{"type": "text", "text": text}] if text else [])]
+    return _line({"type": "user", "uuid": uuid, "message": {"role": "user", "content": content}})
+
+
+def _block(attachment: Attachment) -> Json:
+    if attachment.media_type.startswith("text/"):
+        source = {"type": "text", "media_type": "text/plain", "data": attachment.text}
+    else:
+        data = b64encode(attachment.data).decode()
+        source = {"type": "base64", "media_type": attachment.media_type, "data": data}
+    if attachment.media_type.startswith("image/"):
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": attachment.name}
 
 
 def allow(asked: Asked, arguments: Mapping[str, Any]) -> bytes:

@@ -8,12 +8,14 @@ from agents.items import TResponseInputItem
 from pydantic_core import to_jsonable_python
 
 from outlast.adapters.foreign import Replay
-from outlast.adapters.openai_agents.items import history_of, listed
+from outlast.adapters.openai_agents.items import history_of, listed, said
 from outlast.adapters.openai_agents.runner import carried
 from outlast.adapters.openai_agents.versions import here, warnings
 from outlast.adapters.openai_agents.wrapping import Run, agents_as_tools
 from outlast.adapters.python import IO, Loop
+from outlast.attaching import PDF, TEXT
 from outlast.errors import BadInput
+from outlast.parts import MEDIA_TYPES
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 
@@ -66,7 +68,7 @@ class OpenAIAgents(Loop):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("all", waits=True)
+        return Abilities("all", waits=True, attachments=MEDIA_TYPES | {PDF, TEXT})
 
     def versions(self) -> Mapping[str, str]:
         return {**super().versions(), "openai-agents": here()}
@@ -80,7 +82,8 @@ class OpenAIAgents(Loop):
         more = dict(self._more)
         if self._context is not None:
             more["context"] = self._context(io)
-        result = await run_agent(io, self._agent, [*before, *listed(prompt)], stream=self._stream, **more)
+        asked = [*before, *said(prompt, await io.attachments())]
+        result = await run_agent(io, self._agent, asked, stream=self._stream, **more)
         return to_jsonable_python(result.final_output)
 
 

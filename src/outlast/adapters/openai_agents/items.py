@@ -11,8 +11,9 @@ from openai.types.responses import Response, ResponseFunctionToolCall
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from outlast.adapter import Talk
+from outlast.adapter import Attachment, Talk
 from outlast.adapters.foreign import ForeignRequest
+from outlast.attaching import as_words, data_url
 from outlast.prices import LIST_PRICES, OPENAI_PRICES, anthropic_usage, find_dated_price, find_price
 from outlast.records import Usage as OurUsage
 from outlast.tool import result_text
@@ -26,6 +27,23 @@ HANDED_OVER: Final = "done"
 def listed(asked: str | Sequence[TResponseInputItem]) -> list[Any]:
     """The input of a request as items."""
     return [{"role": "user", "content": asked}] if isinstance(asked, str) else list(asked)
+
+
+def said(prompt: str, attachments: Sequence[Attachment]) -> list[Any]:
+    """A prompt, with what came with it, as items."""
+    if not attachments:
+        return listed(prompt)
+    words = {"type": "input_text", "text": prompt}
+    return [{"role": "user", "content": [*map(_part, attachments), words]}]
+
+
+def _part(attachment: Attachment) -> Mapping[str, str]:
+    if attachment.media_type.startswith("text/"):
+        return {"type": "input_text", "text": as_words(attachment)}
+    url = data_url(attachment)
+    if attachment.media_type.startswith("image/"):
+        return {"type": "input_image", "detail": "auto", "image_url": url}
+    return {"type": "input_file", "filename": attachment.name, "file_data": url}
 
 
 def request_of(

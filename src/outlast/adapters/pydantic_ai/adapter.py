@@ -4,17 +4,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import BinaryContent, ModelMessage
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from pydantic_core import to_jsonable_python
 
+from outlast.adapter import Attachment
 from outlast.adapters.foreign import Replay
 from outlast.adapters.pydantic_ai.messages import history_of
 from outlast.adapters.pydantic_ai.versions import here, warnings
 from outlast.adapters.pydantic_ai.wrapping import Durable, OurTools
 from outlast.adapters.python import IO, Loop
+from outlast.attaching import PDF, TEXT, as_words
 from outlast.errors import BadInput
+from outlast.parts import MEDIA_TYPES
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 
@@ -55,7 +58,7 @@ class PydanticAI(Loop):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("all", waits=True)
+        return Abilities("all", waits=True, attachments=MEDIA_TYPES | {PDF, TEXT})
 
     def versions(self) -> Mapping[str, str]:
         return {**super().versions(), "pydantic-ai": here()}
@@ -69,8 +72,16 @@ class PydanticAI(Loop):
         more = dict(self._more)
         if self._deps is not None:
             more["deps"] = self._deps(io)
-        result = await run_agent(io, self._agent, prompt, history=history, stream=self._stream, **more)
+        asked = [*map(_part, await io.attachments()), prompt]
+        said = asked if len(asked) > 1 else prompt
+        result = await run_agent(io, self._agent, said, history=history, stream=self._stream, **more)
         return to_jsonable_python(result.output)
+
+
+def _part(attachment: Attachment) -> str | BinaryContent:
+    if attachment.media_type.startswith("text/"):
+        return as_words(attachment)
+    return BinaryContent(attachment.data, media_type=attachment.media_type)
 
 
 async def run_agent(

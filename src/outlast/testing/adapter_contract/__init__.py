@@ -12,6 +12,7 @@ Workers are processes, and what kills them is SIGKILL. A case that a subject say
 from typing import Final
 
 from outlast.testing.adapter_contract import (
+    attachment_cases,
     edit_cases,
     fork_cases,
     gate_cases,
@@ -31,6 +32,7 @@ from outlast.testing.adapter_contract.subject import Compaction, Subject
 
 CASES: Final[tuple[Case, ...]] = (
     *turn_cases.CASES,
+    *attachment_cases.CASES,
     *fork_cases.CASES,
     *kill_cases.CASES,
     *edit_cases.CASES,

@@ -15,6 +15,7 @@ import anyio.to_thread
 import msgspec
 
 from outlast.adapter import Agent
+from outlast.attaching import Attachment
 from outlast.clock import SystemClock
 from outlast.fold import records_of
 from outlast.gate import Gate, OpenGate, Point
@@ -121,8 +122,15 @@ class Stage:
             settings=settings,
         )
 
-    async def send(self, text: str, *, session: str = "s", id: str | None = None) -> Turn:  # noqa: A002 - as Session.send
-        return await (await self.session(session)).send(text, id=id)
+    async def send(
+        self,
+        text: str,
+        *,
+        session: str = "s",
+        id: str | None = None,  # noqa: A002 - as Session.send
+        attachments: Sequence[Attachment] = (),
+    ) -> Turn:
+        return await (await self.session(session)).send(text, id=id, attachments=attachments)
 
     def forget_home(self, session: str = "s") -> None:
         """The next attempt finds nothing of the last one, as on another machine."""

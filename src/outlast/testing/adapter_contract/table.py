@@ -21,6 +21,7 @@ PROMISES: Final[Mapping[str, tuple[str, ...]]] = {
         "a_tool_of_the_application",
     ),
     "`outlast_wait` holds no process": ("a_wait_",),
+    "Images that come with a prompt reach the model, also after a `kill -9`": ("an_image_",),
     "Steers reach the running turn": ("a_steer_",),
     "Cancels leave a sound conversation": ("a_cancelled_turn_", "a_turn_cancelled_"),
     "A provider that fails": ("an_error_that_", "a_provider_that_", "an_answer_cut_", "a_stream_cut_"),
@@ -82,10 +83,17 @@ def table(columns: Sequence[Column], names: Sequence[str]) -> str:
         ],
         ["Without any machine, on `virtual()` files", *map(_on_virtual, columns)],
     ]
+    attached = ["Files that may come with a prompt", *(_attached(column.abilities) for column in columns)]
+    facts.append(attached)
     rows = [[row, *(_holds(column.subject, cases_of(row, names)) for column in columns)] for row in PROMISES]
     lines = [_line(head), _line(["---"] * len(head)), *map(_line, facts), *map(_line, rows)]
     lacks = [f"- {column.title}: {lack}" for column in columns for lack in _lacks(column.subject)]
     return "\n".join([*lines, *(["", "What does not hold, and why:", "", *lacks] if lacks else [])]) + "\n"
+
+
+def _attached(abilities: Abilities) -> str:
+    """Those of which nothing is said fail the turn before it begins."""
+    return ", ".join(f"`{kind}`" for kind in sorted(abilities.attachments)) or "none"
 
 
 def _on_virtual(column: Column) -> str:
