@@ -24,6 +24,8 @@ _BOUNDS: Final[Mapping[str, str]] = {
     "pattern": "pattern",
 }
 
+_BASE64: Final = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
 
 class Schemas:
     """The schemas of structs by name, gathered while they are asked for."""
@@ -51,6 +53,8 @@ class Schemas:
             case mi.StrType() | mi.IntType() | mi.FloatType():
                 names = {mi.StrType: "string", mi.IntType: "integer", mi.FloatType: "number"}
                 return {"type": names[type(info)], **_bounds(info)}
+            case mi.BytesType():
+                return {"type": "string", "contentEncoding": "base64", "pattern": _BASE64}
             case mi.BoolType():
                 return {"type": "boolean"}
             case mi.NoneType():

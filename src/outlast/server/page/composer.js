@@ -1,5 +1,6 @@
 // Where somebody says something: a prompt, a steer while a turn runs, or that the turn ends.
 
+import { chooser } from "./attachments.js";
 import { ownId } from "./api.js";
 import { button, el, fill, say } from "./dom.js";
 
@@ -10,6 +11,7 @@ export function composer(api) {
   const label = el("label", { for: id });
   const wrong = el("p", { class: "why", role: "alert" });
   const buttons = el("div", { class: "buttons" });
+  const files = chooser(id, (text) => { wrong.textContent = text; });
   const hint = el("p", { class: "hint", id: `${id}-hint` });
   let open = false;
   // The same words sent again, after an answer that was lost, are the same input.
@@ -20,10 +22,13 @@ export function composer(api) {
     if (!words) return text.focus();
     wrong.textContent = "";
     text.readOnly = true;
-    if (sent.words !== `${what} ${words}`) sent = { words: `${what} ${words}`, id: ownId() };
+    const attachments = what === "steer" ? [] : files.taken();
+    const content = JSON.stringify([what, words, attachments]);
+    if (sent.words !== content) sent = { words: content, id: ownId() };
     try {
-      await api.ask(what === "steer" ? "/steers" : "/turns", { body: { text: words, id: sent.id } });
+      await api.ask(what === "steer" ? "/steers" : "/turns", { body: { text: words, id: sent.id, ...(attachments.length && { attachments }) } });
       text.value = "";
+      if (what !== "steer") files.clear();
       sent = { words: "", id: "" };
       grow();
       say(what === "steer" ? "The running turn is told." : "The prompt is durable.");
@@ -63,6 +68,6 @@ export function composer(api) {
       : [button("Send", () => send("prompt"), { class: "main" })]);
   };
   update(null);
-  const node = el("div", { class: "composer" }, wrong, label, text, el("div", { class: "under" }, hint, buttons));
+  const node = el("div", { class: "composer" }, wrong, label, text, files.node, el("div", { class: "under" }, hint, buttons));
   return { node, update, focus: () => text.focus() };
 }

@@ -1,5 +1,6 @@
 // The rows of a conversation, but for calls: turns, attempts, and what happened beside them.
 
+import { attached } from "./attachments.js";
 import { callPart } from "./call.js";
 import { el, fill } from "./dom.js";
 import { json } from "./output.js";
@@ -26,7 +27,7 @@ export function rowPart(row, page) {
 function turnPart(row, page) {
   const words = el("div", { class: "prompt", dir: "auto", tabindex: "0", role: "group", "aria-label": "Prompt" });
   const node = el("section", { class: "turn", "aria-label": `Turn ${row.event.turn}` },
-    el("p", { class: "meta" }, el("strong", {}, `Turn ${row.event.turn}`), el("span", {}, moment(row.event.at_s))), words);
+    el("p", { class: "meta" }, el("strong", {}, `Turn ${row.event.turn}`), el("span", {}, moment(row.event.at_s))), words, attached(row.event, page.api));
   page.api.value(row.event.payload).then(
     (value) => fill(words, promptText(value)),
     (error) => fill(words, el("p", { class: "why" }, error.message)),

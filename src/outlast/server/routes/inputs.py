@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from outlast.attaching import COUNT_LIMIT, TOTAL_LIMIT, Attachment
 from outlast.deciding import Word, decide
 from outlast.errors import NotFound, Refused, TurnUnknown
 from outlast.fold import records_of
@@ -15,10 +16,21 @@ from outlast.server.operations import Call, Nothing, Operation
 from outlast.server.routes.sessions import Priority, session_of
 from outlast.session import Session
 
+PROMPT_BYTES: Final = 4 * 1024 * 1024 + TOTAL_LIMIT * 4 // 3
+"""Of a prompt with all that may come with it, in base 64."""
 Own = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 """The caller's own id of an input: the same id and content again is the same input."""
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Number = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class PromptFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Comes with a prompt, as `Attachment` does: its bytes stand here, and nothing is fetched."""
+
+    base64: bytes
+    name: str = ""
+    media_type: str = ""
+    """Empty: as its first bytes or its name say."""
 
 
 class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,6 +41,8 @@ class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     priority: Priority | None = None
     busy: Literal["queue", "refuse"] = "queue"
     """While another turn is open or waits: wait behind it, or be refused."""
+    attachments: Annotated[list[PromptFile], msgspec.Meta(max_length=COUNT_LIMIT)] = []
+    """Files for the model. A turn whose harness cannot take one of them fails before it begins."""
 
 
 class Steer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,8 +114,14 @@ class Input(msgspec.Struct, frozen=True):
 async def send_prompt(call: Call[Prompt, Nothing]) -> Taken:
     """Begin a turn with a prompt. It is durable when this answers; a worker carries it out."""
     session, body = await session_of(call), call.body
+    files = [Attachment(one.base64, one.name, one.media_type) for one in body.attachments]
     turn = await session.send(
-        body.text, id=body.id, priority=body.priority, busy=body.busy, traceparent=call.traceparent
+        body.text,
+        id=body.id,
+        priority=body.priority,
+        busy=body.busy,
+        traceparent=call.traceparent,
+        attachments=files,
     )
     return await _taken(call, turn.input)
 
@@ -199,7 +219,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         Taken,
         202,
         Prompt,
-        most_bytes=4 * 1024 * 1024,
+        most_bytes=PROMPT_BYTES,
         fails=(409,),
     ),
     Operation("POST", f"{_SESSION}/steers", steer, Scope.WRITE, Taken, 202, Steer, fails=(409,)),

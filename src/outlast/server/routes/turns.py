@@ -8,10 +8,12 @@ import anyio
 import msgspec
 from starlette.responses import Response
 
+from outlast.attaching import image_type
 from outlast.errors import BadInput, BlobUnknown, NotFound, TurnUnknown
 from outlast.fold import records_of
 from outlast.records import (
     AnyRecord,
+    Attached,
     CallIntent,
     CallOutcome,
     CallRetracted,
@@ -58,6 +60,8 @@ class TurnView(msgspec.Struct, frozen=True):
     status: str
     """`open`, or how it ended: `done`, `failed`, `cancelled`."""
     prompt: Payload
+    attachments: tuple[Attached, ...]
+    """Files that came with it; their bytes are blobs of the session."""
     result: Payload
     error: str
     usage: Usage
@@ -154,7 +158,10 @@ async def get_call(call: Call[Nothing, From]) -> CallDetail:
 
 
 async def get_blob(call: Call[Nothing, Nothing]) -> Response:
-    """Give the bytes that a payload names as its `ref`: of a payload its JSON."""
+    """Give the bytes that a payload or an attachment names as its `ref`: of a payload its JSON.
+
+    Bytes that are a PNG, JPEG, GIF or WebP image come as that; all else is for no browser to show.
+    """
     session, name = await session_of(call), call.path["ref"]
     if len(name) > _REF_CHARS:
         raise NotFound(detail="There are no such bytes.")
@@ -162,8 +169,12 @@ async def get_blob(call: Call[Nothing, Nothing]) -> Response:
         found = await call.world.get_many(session.id, [name])
     except BlobUnknown:
         raise NotFound(detail=f"Session {session.id} names no such bytes.") from None
-    headers = {"content-disposition": "attachment", "cache-control": "private, max-age=31536000, immutable"}
-    return Response(unsqueeze(found[name]), headers=headers, media_type="application/octet-stream")
+    data = unsqueeze(found[name])
+    headers = {"cache-control": "private, max-age=31536000, immutable"}
+    if kind := image_type(data):
+        return Response(data, headers={**headers, "content-disposition": "inline"}, media_type=kind)
+    headers["content-disposition"] = "attachment"
+    return Response(data, headers=headers, media_type="application/octet-stream")
 
 
 async def _records(session: Session, after: int) -> AsyncGenerator[tuple[int, AnyRecord]]:
@@ -198,7 +209,17 @@ def _number(text: str) -> int:
 
 def _opened(record: TurnOpened, seq: int) -> TurnView:
     return TurnView(
-        record.turn, record.input, "open", record.prompt, EMPTY, "", Usage(), record.at_s, 0.0, seq
+        turn=record.turn,
+        input=record.input,
+        status="open",
+        prompt=record.prompt,
+        attachments=record.attachments,
+        result=EMPTY,
+        error="",
+        usage=Usage(),
+        opened_at_s=record.at_s,
+        settled_at_s=0.0,
+        seq=seq,
     )
 
 
