@@ -1,18 +1,16 @@
 // The page begins here: who watches, where they are, and what they see.
 
 import { ask, signedOut } from "./api.js";
-import { decideView } from "./decide.js";
 import { button, el, fill, say } from "./dom.js";
 import { hearKeys, showKeys, step } from "./keys.js";
 import { sessionsFeed, watchLink } from "./link.js";
 import { loginByAddress, loginView } from "./login.js";
-import { panesView } from "./panes.js";
 import { go, here, listen } from "./router.js";
-import { sessionView } from "./session.js";
-import { sessionsView } from "./sessions.js";
 
 const content = document.getElementById("content");
 const crumbs = document.getElementById("crumbs");
+/** Views are read when they are wanted, not before the first paint. */
+const VIEWS = { sessions: () => import("./sessions.js"), session: () => import("./session.js"), panes: () => import("./panes.js"), decide: () => import("./decide.js") };
 let view = null;
 let at = "";
 
@@ -33,10 +31,24 @@ async function route() {
 
 async function shown(what, id, rest) {
   tell(what, id);
-  if (what === "panes" && id) return panesView(content, id.split(",").filter(Boolean).slice(0, 6), watchLink);
-  if (what === "sessions" && id) return sessionView(content, id, rest, watchLink);
-  if (what === "sessions") return sessionsView(content, sessionsFeed);
-  throw new Error("There is no such place on this page.");
+  switch (named(what, id)) {
+    case "panes":
+      return (await VIEWS.panes()).panesView(content, id.split(",").filter(Boolean).slice(0, 6), watchLink);
+    case "session":
+      return (await VIEWS.session()).sessionView(content, id, rest, watchLink);
+    case "sessions":
+      return (await VIEWS.sessions()).sessionsView(content, sessionsFeed);
+    default:
+      throw new Error("There is no such place on this page.");
+  }
+}
+
+const named = (what, id) => (what === "sessions" ? (id ? "session" : "sessions") : what === "panes" && id ? what : "");
+
+/** While the server is asked who watches, the view is on its way. */
+function expect() {
+  const { parts: [what = "sessions", id] } = here();
+  VIEWS[named(what.split("&")[0], id)]?.().catch(() => {}); // whoever wants it is told
 }
 
 function tell(what, id) {
@@ -106,7 +118,8 @@ function prepare() {
 async function begin() {
   prepare();
   // A signed link decides about one call, without any login.
-  if (location.pathname.startsWith("/decide/")) return decideView(content, location.pathname.slice("/decide/".length));
+  if (location.pathname.startsWith("/decide/")) return (await VIEWS.decide()).decideView(content, location.pathname.slice("/decide/".length));
+  expect();
   try {
     await loginByAddress();
     await ask("/v1/whoami");

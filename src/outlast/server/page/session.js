@@ -3,10 +3,7 @@
 import { about, spent } from "./about.js";
 import { SessionApi } from "./api.js";
 import { conversation } from "./conversation.js";
-import { documents } from "./documents.js";
 import { el, fill } from "./dom.js";
-import { files } from "./files.js";
-import { schedules } from "./schedules.js";
 import { stateChip } from "./states.js";
 import { to } from "./router.js";
 import { endings } from "./store.js";
@@ -59,39 +56,46 @@ export async function sessionView(into, id, rest, link) {
   };
 }
 
+/** What stands under a tab, read when it is wanted. Each draws into a place, and returns what ends it. */
+const READ = {
+  waterfall: async ({ api, talk }) => {
+    const { mount } = await import("./waterfall.js");
+    return (pane) => mount(pane.appendChild(el("div", { class: "waterfall" })), { session: api.id, api, events: talk.events });
+  },
+  documents: async ({ api, talk }, [name]) => {
+    const { documents } = await import("./documents.js");
+    return (pane) => documents(pane, api, talk.events, name);
+  },
+  files: async ({ api, talk }, more) => {
+    const { files } = await import("./files.js");
+    return (pane) => files(pane, api, talk.events, more);
+  },
+  schedules: async ({ api, talk }) => {
+    const { schedules } = await import("./schedules.js");
+    return (pane) => schedules(pane, api, talk.events);
+  },
+};
+
 /** Shows a tab in `pane`; returns what ends it. */
-function open(name, more, pane, { api, about: known, talk }) {
+function open(name, more, pane, top) {
   pane.className = `pane pane-${name || "conversation"}`;
-  switch (name) {
-    case "waterfall":
-      return mounted(pane, api, talk);
-    case "documents":
-      return documents(fill(pane), api, talk.events, more[0]);
-    case "files":
-      return files(fill(pane), api, talk.events, more);
-    case "schedules":
-      return schedules(fill(pane), api, talk.events);
-    case "about":
-      return about(fill(pane), api, known);
-    default: {
-      fill(pane, talk.node);
-      if (name === "calls" && Number(more[0])) talk.begun.then(() => talk.reveal(Number(more[0])));
-      return () => {};
-    }
-  }
+  if (READ[name]) return mounted(pane, READ[name](top, more));
+  if (name === "about") return about(fill(pane), top.api, top.about);
+  const { talk } = top;
+  fill(pane, talk.node);
+  if (name === "calls" && Number(more[0])) talk.begun.then(() => talk.reveal(Number(more[0])));
+  return () => {};
 }
 
-/** The waterfall is read when it is wanted, not before. */
-function mounted(pane, api, talk) {
-  const place = el("div", { class: "waterfall" });
-  fill(pane, place);
+function mounted(pane, read) {
+  fill(pane);
   let end = null;
   let gone = false;
-  import("./waterfall.js").then(
-    ({ mount }) => {
-      if (!gone) end = mount(place, { session: api.id, api, events: talk.events });
+  read.then(
+    (draw) => {
+      if (!gone) end = draw(pane);
     },
-    () => fill(place, el("p", { class: "why" }, "The waterfall could not be loaded. Load the page again.")),
+    () => gone || fill(pane, el("p", { class: "why" }, "This could not be loaded. Load the page again.")),
   );
   return () => {
     gone = true;

@@ -8,6 +8,7 @@
 
 import gzip
 import importlib.resources
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
@@ -28,9 +29,8 @@ _MEDIA: Final = {
 }
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
 _ASK_AGAIN: Final = "no-cache"
-_LATER: Final = "waterfall"
-"""Modules so named, or in a folder so named, are asked for when they are wanted; all others are announced with the
-shell."""
+_MAIN: Final = "main.js"
+_IMPORTS: Final = re.compile(r'^import [^;]* from "\./([^"]+)";$', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +77,26 @@ def _sources(folder: Traversable, above: str = "") -> Iterable[tuple[str, bytes]
 
 
 def _shell(sources: Mapping[str, bytes], version: str) -> bytes:
-    """The shell, with the addresses of this version, all modules announced: else each would wait for who imports it."""
-    scripts = sorted(name for name in sources if name.endswith(".js") and name != "theme.js")
-    modules = [name for name in scripts if not name.startswith(_LATER)]
+    """The shell, with the addresses of this version, and the modules announced that it begins with.
+
+    Else each of those would wait for who imports it. Views are not announced: they are imported when they are wanted,
+    and would be in the way of the first paint.
+    """
     # Behind the styles, which the first paint waits for.
     links = "\n".join(
-        f'<link rel="modulepreload" href="/page/-/{name}" fetchpriority="low">' for name in modules
+        f'<link rel="modulepreload" href="/page/-/{name}" fetchpriority="low">' for name in _begun(sources)
     )
     text = sources["index.html"].decode().replace("<!-- modules -->", links)
     return text.replace("/page/-/", f"/page/{version}/").encode()
+
+
+def _begun(sources: Mapping[str, bytes]) -> Sequence[str]:
+    """The modules that the first one imports, and what those do."""
+    found = [_MAIN]
+    for name in found:  # which grows meanwhile
+        imported: list[str] = _IMPORTS.findall(sources[name].decode())
+        found += [one for one in imported if one not in found]
+    return sorted(found)
 
 
 def _file(name: str, data: bytes, cache: str) -> _File:
