@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.acceptance.test_ai_sdk import CUTS, SEED, kill_while_streaming, story, without_names
+from tests.acceptance.test_ai_sdk import CUTS, SEED, TURNS, kill_while_streaming, story, without_names
 from tests.clients.stage import Stage, run_client, stage
 
 
@@ -26,15 +26,14 @@ async def run(
 
 @pytest.mark.crash
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("cuts", CUTS)
+@pytest.mark.full
 async def test_an_agent_that_is_cut_off_and_whose_workers_are_killed_ends_as_an_undisturbed_one(
-    tmp_path: Path, cuts: int
+    tmp_path: Path,
 ) -> None:
-    turns = 3 if cuts == 20 else 10
-    prompts = [story(turn, 4 if cuts == 20 else 8) for turn in range(1, turns + 1)]
+    prompts = [story(turn, 8) for turn in range(1, TURNS + 1)]
     async with stage(tmp_path, seed=SEED) as place:
         undisturbed = await run(place, "calm", prompts)
-        place.line.cuts(cuts, row=-(-cuts // turns), most=(100, 1_000, 8_000))
+        place.line.cuts(CUTS, row=CUTS // TURNS, most=(100, 1_000, 8_000))
         disturbed: list[Any] = []
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(place.strike, 1.0)
@@ -43,7 +42,7 @@ async def test_an_agent_that_is_cut_off_and_whose_workers_are_killed_ends_as_an_
         assert place.line.left == 0
         assert place.killed
     assert without_names(disturbed[0]["messages"], "rough") == without_names(undisturbed["messages"], "calm")
-    assert [outcome["type"] for outcome in disturbed[0]["outcomes"]] == ["success"] * turns
+    assert [outcome["type"] for outcome in disturbed[0]["outcomes"]] == ["success"] * TURNS
 
 
 @pytest.mark.crash
