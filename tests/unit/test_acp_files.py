@@ -60,6 +60,18 @@ async def test_a_line_that_the_agent_takes_away_is_not_brought_back(tmp_path: Pa
         assert mirror.lines == text.splitlines()
 
 
+async def test_a_file_behind_a_link_is_not_mirrored(tmp_path: Path) -> None:
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    home.mkdir()
+    outside.mkdir()
+    (outside / "secret").write_text("A SECRET OF SOMEBODY ELSE\n")
+    (home / "d").symlink_to(outside)
+    (home / "secret").symlink_to(outside / "secret")
+    mirror = Mirror(home)
+    await SessionFiles(cast("Attempt", mirror), ["d/*", "secret", "*.jsonl"]).mirror()
+    assert mirror.lines == []
+
+
 class Files(Mirror):
     """What was mirrored, by file, and how much was written for it."""
 

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from outlast.adapter import Attempt, Places
-from outlast.adapters.acp.files import SessionFiles as AcpFiles
 from outlast.adapters.claude_code.files import SessionFiles as ClaudeFiles
 from outlast.adapters.codex import files as codex
 from outlast.adapters.pi.files import SessionFile as PiFile
@@ -144,11 +143,3 @@ async def test_a_session_of_pi_that_is_a_link_is_not_read(home: Path) -> None:
     at.symlink_to(home.parent / "outside/secret")
     with pytest.raises(HarnessError, match="no file of its own"):
         await file.mirror()
-
-
-async def test_a_file_of_an_agent_behind_a_link_is_not_mirrored(home: Path) -> None:
-    attempt = Mirror(home)
-    (home / "d").symlink_to(home.parent / "outside")
-    (home / "secret").symlink_to(home.parent / "outside/secret")
-    await AcpFiles(cast("Attempt", attempt), ["d/*", "secret", "*.jsonl"]).mirror()
-    assert attempt.lines == []
