@@ -5,7 +5,14 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from outlast.engine.rulings import asked_about, compensation_offered, in_doubt, is_question, wanted_of
+from outlast.engine.rulings import (
+    ask_of,
+    asked_about,
+    compensation_offered,
+    in_doubt,
+    is_question,
+    wanted_of,
+)
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.records import Payload
 from outlast.records.kinds import Policy, Ruling
@@ -93,12 +100,6 @@ async def awaited_by(session: Session, state: SessionState) -> list[Awaited]:
             one = msgspec.structs.replace(one, ask=ask_of(turn, call), rulings=_rulings(turn, call))
         found.append(one)
     return found
-
-
-def ask_of(turn: TurnState, call: CallState) -> str:
-    """Which asking about a call stands: another for each time that it is in doubt."""
-    tried = compensation_of(turn, call.intent.call)
-    return f"{call.intent.call}-{call.started}{'' if tried is None else f'-{tried.intent.call}'}"
 
 
 def _rulings(turn: TurnState, call: CallState) -> tuple[Ruling, ...]:

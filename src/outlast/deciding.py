@@ -39,6 +39,7 @@ async def decide(session: Session, call: int, word: Word) -> str:
         Refused: the call waits for no word, or for one about another asking, or another word came first.
         InputConflict: the id was used with another content.
     """
+    # What was accepted once is what it was, whichever asking stands now.
     if word.id is not None and await session.world.find_input(session.id, word.id) is not None:
         return await _put(session, call, word, word.id)
     state = await session.state()
@@ -51,16 +52,16 @@ async def decide(session: Session, call: int, word: Word) -> str:
     _check_fits(found, word)
     # One id for each time that it is asked about: of decisions that are given at once, the World takes one.
     try:
-        return await _put(session, call, word, word.id or f"decide-{found.ask}")
+        return await _put(session, call, word, word.id or f"decide-{found.ask}", found.ask)
     except InputConflict:
         if word.id is not None:
             raise
         raise Refused(detail=FIRST.format(call=call, session=session.id)) from None
 
 
-async def _put(session: Session, call: int, word: Word, input_id: str) -> str:
+async def _put(session: Session, call: int, word: Word, input_id: str, ask: str = "") -> str:
     return await session.decide(
-        call, word.ruling, word.value, by=word.by, for_turn=word.for_turn, id=input_id
+        call, word.ruling, word.value, by=word.by, for_turn=word.for_turn, ask=ask, id=input_id
     )
 
 

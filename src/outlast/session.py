@@ -225,7 +225,7 @@ class Session(ForkDesk):
         await self._put(input_id, Signal(name, value, self._clock.now(), failed), content)
         return input_id
 
-    async def decide(
+    async def decide(  # noqa: PLR0913 - each keyword is a choice of its own
         self,
         call: int,
         ruling: Ruling = "done",
@@ -233,6 +233,7 @@ class Session(ForkDesk):
         *,
         by: str = "",
         for_turn: bool = False,
+        ask: str = "",
         id: str | None = None,  # noqa: A002
     ) -> str:
         """Decide about a call that is in doubt, or answer a question. Returns the id of the decision.
@@ -245,10 +246,12 @@ class Session(ForkDesk):
             value: JSON, the result or the answer; with `failed` a text.
             by: who decided, for the log.
             for_turn: with `allow`, the same call may also run again in this turn. Otherwise the word is about one call.
+            ask: which asking is meant (`outlast.awaited.Awaited.ask`): where the call is asked about anew by the time
+                that the word arrives, it changes nothing. Empty: whichever stands then.
         """
         input_id = id or new_id("decide")
         content = canonical([call, ruling, value, *([for_turn] if for_turn else [])]).decode()
-        word = Decision(call, ruling, value, by, self._clock.now(), for_turn)
+        word = Decision(call, ruling, value, by, self._clock.now(), for_turn, ask)
         await self._put(input_id, word, content)
         return input_id
 

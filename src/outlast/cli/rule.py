@@ -12,12 +12,11 @@ from outlast.cli.linking import print_link
 from outlast.cli.options import SESSION, Setup, examples, given, perform, shared
 from outlast.cli.text import plain
 from outlast.cli.watching import inputs_of
-from outlast.engine.rulings import asked_about, in_doubt, is_question, undecided, wanted_of
+from outlast.engine.rulings import ask_of, asked_about, in_doubt, is_question, undecided, wanted_of
 from outlast.errors import BadInput, InputConflict, NotFound, Refused, TurnUnknown
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.records import Retry
 from outlast.records.kinds import Ruling
-from outlast.recovery import compensation_of
 from outlast.session import Session
 
 _SAID = {
@@ -199,10 +198,9 @@ async def _decide(session: Session, call: int, word: Word, input_id: str | None)
         raise _not_asked(session.id, state, call, awaited)
     _check_fits(state.turn, found, word)
     # One id for each time that it is in doubt: of decisions that are given at once, the World takes one.
-    tried = compensation_of(state.turn, call)
-    own_id = input_id or f"decide-{call}-{found.started}{'' if tried is None else f'-{tried.intent.call}'}"
+    asked = ask_of(state.turn, found)
     try:
-        return await _put(session, call, word, value, own_id)
+        return await _put(session, call, word, value, input_id or f"decide-{asked}", asked)
     except InputConflict:
         if input_id is not None:
             raise
@@ -210,8 +208,10 @@ async def _decide(session: Session, call: int, word: Word, input_id: str | None)
         raise Refused(detail=text) from None
 
 
-async def _put(session: Session, call: int, word: Word, value: object, input_id: str) -> str:
-    return await session.decide(call, word.ruling, value, by=word.by, for_turn=word.for_turn, id=input_id)
+async def _put(session: Session, call: int, word: Word, value: object, input_id: str, asked: str = "") -> str:
+    return await session.decide(
+        call, word.ruling, value, by=word.by, for_turn=word.for_turn, ask=asked, id=input_id
+    )
 
 
 def _not_asked(

@@ -10,6 +10,7 @@ from outlast.engine.waits import asks_person
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.records import AnyRecord, CallOutcome, Decided, Decision, Retry, TurnReleased
 from outlast.records.kinds import Ruling
+from outlast.recovery import compensation_of
 
 FAILED = "A person decided that this call failed."
 NOT_ALLOWED = "A person did not allow this call. It did not run."
@@ -31,6 +32,8 @@ def rule(
     wanted: set[Ruling] = set() if call is None else wanted_of(turn, call)
     if call is None or not wanted:
         return f"call {word.call} does not wait for a decision"
+    if word.ask and word.ask != ask_of(turn, call):
+        return f"call {word.call} is asked about anew since"
     if word.ruling not in wanted:
         return f"call {word.call} waits for one of {', '.join(sorted(wanted))}, not for {word.ruling}"
     for_turn = word.for_turn and word.ruling == "allow"
@@ -51,6 +54,12 @@ def _retry(turn: TurnState, word: Retry, now_s: float) -> Sequence[AnyRecord] | 
     if in_doubt(turn) or asked_about(turn):
         return f"turn {word.turn} waits for a decision about its calls"
     return [TurnReleased(turn.turn, word.by, now_s)]
+
+
+def ask_of(turn: TurnState, call: CallState) -> str:
+    """Which asking about a call stands: another for each time that it is in doubt."""
+    tried = compensation_of(turn, call.intent.call)
+    return f"{call.intent.call}-{call.started}{'' if tried is None else f'-{tried.intent.call}'}"
 
 
 def wanted_of(turn: TurnState, call: CallState) -> set[Ruling]:

@@ -70,6 +70,8 @@ class Decision(Input, frozen=True, tag="decision"):
     sent_at_s: float = 0.0
     for_turn: bool = False
     """With `allow`: the same call may also run again in the turn."""
+    ask: str = ""
+    """Which asking about the call is meant (`outlast.engine.rulings.ask_of`); empty: whichever stands."""
 
 
 class Retry(Input, frozen=True, tag="retry"):

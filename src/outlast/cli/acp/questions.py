@@ -15,7 +15,7 @@ from outlast.adapters.shapes import as_object
 from outlast.cli.acp.shown import call_id
 from outlast.cli.acp.tools import changes_of, kind_of, locations_of, text_content, title_of
 from outlast.cli.text import short
-from outlast.engine.rulings import asked_about, compensation_offered, in_doubt, is_question
+from outlast.engine.rulings import ask_of, asked_about, compensation_offered, in_doubt, is_question
 from outlast.fold import CallState, SessionState, TurnState
 from outlast.ids import new_id
 from outlast.session import Session
@@ -82,30 +82,34 @@ async def questions_of(session: Session, state: SessionState) -> list[Question]:
 
 def _permission(turn: TurnState, call: CallState, about: object, cwd: str) -> Question:
     whys: Mapping[str, str] = {} if turn.parked is None else turn.parked.evidence.get("why", {})
-    why = whys.get(str(call.intent.call), "")
+    why, asked = whys.get(str(call.intent.call), ""), ask_of(turn, call)
     options: Sequence[tuple[str, schema.PermissionOptionKind, Act]] = (
-        ("Allow", "allow_once", partial(_decide, call.intent.call, "allow")),
+        ("Allow", "allow_once", partial(_decide, call.intent.call, asked, "allow")),
         (
             "Allow the same call in this turn",
             "allow_always",
-            partial(_decide, call.intent.call, "allow", for_turn=True),
+            partial(_decide, call.intent.call, asked, "allow", for_turn=True),
         ),
-        ("Deny", "reject_once", partial(_decide, call.intent.call, "deny")),
+        ("Deny", "reject_once", partial(_decide, call.intent.call, asked, "deny")),
     )
     return _about_call(turn, call, about, cwd, why, options)
 
 
 def _doubt(turn: TurnState, call: CallState, about: object, cwd: str) -> Question:
-    number = call.intent.call
+    number, asked = call.intent.call, ask_of(turn, call)
     offered = compensation_offered(turn, call)
     options: list[tuple[str, schema.PermissionOptionKind, Act]] = [
-        ("It took effect", "allow_once", partial(_decide, number, "done")),
-        ("It did not: run it again", "allow_once", partial(_decide, number, "run_again")),
-        ("It failed", "reject_once", partial(_decide, number, "failed")),
+        ("It took effect", "allow_once", partial(_decide, number, asked, "done")),
+        ("It did not: run it again", "allow_once", partial(_decide, number, asked, "run_again")),
+        ("It failed", "reject_once", partial(_decide, number, asked, "failed")),
     ]
     if offered:
         options.append(
-            (f"Make it good by {short(offered, 40)}", "reject_once", partial(_decide, number, "compensate"))
+            (
+                f"Make it good by {short(offered, 40)}",
+                "reject_once",
+                partial(_decide, number, asked, "compensate"),
+            )
         )
     said = "The worker was lost while this call ran: it may have taken effect. Look, then say what happened."
     return _about_call(turn, call, about, cwd, said, options)
@@ -137,10 +141,10 @@ def _about_call(
 
 
 def _asked(turn: TurnState, call: CallState, about: object) -> Question:
-    given = as_object(about)
+    given, asked = as_object(about), ask_of(turn, call)
     choices = [str(choice) for choice in given.get("choices") or ()]
     options = [
-        (short(choice, 100), "allow_once", partial(_decide, call.intent.call, "done", value=choice))
+        (short(choice, 100), "allow_once", partial(_decide, call.intent.call, asked, "done", value=choice))
         for choice in choices
     ]
     title = str(given.get("question", ""))
@@ -168,9 +172,17 @@ def _parked(turn: TurnState) -> Question:
 
 
 async def _decide(
-    call: int, ruling: str, session: Session, by: str, *, value: object = None, for_turn: bool = False
+    call: int,
+    asked: str,
+    ruling: str,
+    session: Session,
+    by: str,
+    *,
+    value: object = None,
+    for_turn: bool = False,
 ) -> None:
-    await session.decide(call, cast("Any", ruling), value, by=by, for_turn=for_turn, id=new_id("decide"))
+    own_id = new_id("decide")
+    await session.decide(call, cast("Any", ruling), value, by=by, for_turn=for_turn, ask=asked, id=own_id)
 
 
 async def _retry(turn: int, session: Session, by: str) -> None:

@@ -10,11 +10,12 @@ from typing import Any, Final, Literal, cast
 
 import msgspec
 
+from outlast.deciding import Word, decide
 from outlast.errors import BadInput, Declined, SessionUnknown
 from outlast.records.kinds import Ruling
 from outlast.server.access import Scope
 from outlast.server.operations import Call, Operation, Streamed
-from outlast.server.routes.chat import BODY_BYTES, session_of
+from outlast.server.routes.chat import BODY_BYTES, GONE, asks_of, session_of
 from outlast.server.streams.ag_ui import AgUiStream, Message
 from outlast.server.streams.ag_ui_answers import AgUiAnswers, Asker
 from outlast.server.streams.finding import active
@@ -113,10 +114,11 @@ async def _resume(
     prompt = await active(session, call.services.clock.now())
     if prompt is None:
         raise BadInput(detail="No turn of this thread waits for an answer.")
+    asks = await asks_of(session)  # before what is shown is read: an asking that came since is another
     shown = await answers.seen(prompt)
     beyond = 0
     for entry in call.body.resume:
-        if await _rule(call, session, shown, entry):
+        if await _rule(call, session, (shown, asks), entry):
             beyond = len(shown.chunks)
     told = [entry.interrupt_id.rsplit("-", 1)[-1] for entry in call.body.resume]
     pauses = [int(one) for one in told if one.isascii() and one.isdigit() and int(one) in shown.pauses]
@@ -127,16 +129,21 @@ async def _resume(
 
 
 async def _rule(
-    call: Call[RunRequest, RunQuery], session: Session, shown: AgUiStream, entry: Resumption
+    call: Call[RunRequest, RunQuery],
+    session: Session,
+    stands: tuple[AgUiStream, Mapping[int, str]],
+    entry: Resumption,
 ) -> bool:
     """Whether the entry counts: what it answers is still asked."""
+    shown, asks = stands
     by, name = call.identity.name, entry.interrupt_id
     if name.startswith("turn-"):
         return await _let_go(call, session, entry)
     for asked, question in shown.asked.values():
         if name.rsplit("-", 1)[0] == asked.rsplit("-", 1)[0]:
             ruling, value = _ruling(question, entry)
-            await session.decide(question.call, ruling, value, by=by, id=f"ag-ui-{asked}")
+            ask = asks.get(question.call, GONE)
+            await decide(session, question.call, Word(ruling, value, by, ask=ask, id=f"ag-ui-{asked}"))
             facts = {"session": session.id, "call": question.call, "ruling": ruling}
             call.services.audit(call.identity, "decide", facts)
             return True

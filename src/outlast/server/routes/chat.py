@@ -11,6 +11,8 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from starlette.responses import Response
 
+from outlast.awaited import awaited_by
+from outlast.deciding import Word, decide
 from outlast.errors import BadInput, BadSessionId, Declined, InputConflict, SessionUnknown
 from outlast.ids import check_session_id, derived_id, digest
 from outlast.records.kinds import Ruling
@@ -23,6 +25,8 @@ from outlast.session import Session
 
 BODY_BYTES: Final = 16 * 1024 * 1024
 """A chat sends all its messages each time."""
+GONE: Final = "none"
+"""An asking that no call has."""
 AGAIN_LIMIT: Final = 1_000
 """So often a message can be answered again."""
 
@@ -208,6 +212,7 @@ async def _decide(
     prompt = await active(session, call.services.clock.now()) if said else None
     if prompt is None:
         return None, 0
+    asks = await asks_of(session)  # before what is shown is read: an asking that came since is another
     shown = await answers.seen(prompt)
     words = [word for part in said if (word := _word(part, shown)) is not None]
     if words and Scope.DECIDE not in call.identity.scopes:
@@ -217,7 +222,8 @@ async def _decide(
     beyond = len(shown.chunks) if shown.resting and not shown.over else 0
     for asked, number, ruling, value in words:
         by = call.identity.name
-        await session.decide(number, ruling, value, by=by, id=f"chat-{asked}")
+        word = Word(ruling, value, by, ask=asks.get(number, GONE), id=f"chat-{asked}")
+        await decide(session, number, word)
         call.services.audit(
             call.identity, "decide", {"session": session.id, "call": number, "ruling": ruling}
         )
@@ -225,6 +231,11 @@ async def _decide(
     if not pause:
         return None, 0
     return Run(session.id, prompt, shown.pauses[pause] + 1), beyond if words else 0
+
+
+async def asks_of(session: Session) -> Mapping[int, str]:
+    """By call that waits for a word: which asking stands."""
+    return {one.call: one.ask for one in await awaited_by(session, await session.state()) if one.ask}
 
 
 def _is_word(part: Mapping[str, Any]) -> bool:
