@@ -2,12 +2,15 @@
 
 import stat
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from outlast.clock import ManualClock
 from outlast.errors import BadInput, NotFound, WorldUnavailable
+from outlast.ids import sha256
 from outlast.server.access import COOKIE, Scope
 from outlast.server.limits import Buckets, Limits, Rate
 from outlast.server.openapi import openapi
@@ -231,6 +234,24 @@ def test_two_tokens_never_share_a_name(tmp_path: Path, clock: ManualClock) -> No
             tokens.add(name, clock)
     with pytest.raises(NotFound):
         tokens.remove("bob")
+
+
+def test_tokens_that_are_made_at_once_are_all_there_and_one_is_the_first(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    file, start = tmp_path / "deep" / "tokens.json", Barrier(16)
+
+    def make(number: int) -> tuple[str, str]:
+        tokens = Tokens(file)  # as another process has it
+        start.wait()
+        return tokens.add_first("first", clock), tokens.add(f"t{number}", clock)
+
+    with ThreadPoolExecutor(16) as pool:
+        made = list(pool.map(make, range(16)))
+    assert len([first for first, _ in made if first]) <= 1
+    rows = {row.name: row.hash for row in Tokens(file).rows()}
+    assert {sha256(token.encode()) for pair in made for token in pair if token} == set(rows.values())
+    assert {f"t{number}" for number in range(16)} <= set(rows)
 
 
 async def test_a_token_file_that_cannot_be_read_lets_nobody_in_and_says_so(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def _limits(per_s: float) -> Limits:
 def _say(setup: Setup, listener: socket.socket, tokens: Tokens) -> None:
     """Tell where it is, and the first time how one gets in."""
     url = setup.settings.public_url.rstrip("/") or f"http://{_written(listener)}"
-    token = "" if tokens.rows() else tokens.add(FIRST, setup.clock, tenant=setup.settings.tenant)
+    token = tokens.add_first(FIRST, setup.clock, tenant=setup.settings.tenant)
     link = f"{url}/#token={token}" if token else url
     told = f"outlast serves at {link}"
     if token:

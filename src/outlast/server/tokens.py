@@ -1,8 +1,10 @@
 """The token file: who may ask, by tokens of which it holds hashes alone."""
 
+import fcntl
 import hmac
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -87,14 +89,28 @@ class Tokens:
         """
         if not name or len(name) > 100 or not name.isprintable():
             raise BadInput(detail="A token needs a name of 1 to 100 printable characters.")
-        rows = self.rows()
-        if any(row.name == name for row in rows):
-            raise BadInput(
-                detail=f"There is a token called {name!r} already. Take another name, or remove it first."
-            )
         token = PREFIX + new_token()
-        row = TokenRow(name, sha256(token.encode()), tenant, tuple(dict.fromkeys(scopes)), clock.now())
-        self._write((*rows, row))
+        with self._alone():
+            rows = self.rows()
+            if any(row.name == name for row in rows):
+                raise BadInput(
+                    detail=f"There is a token called {name!r} already. Take another name, or remove it first."
+                )
+            row = TokenRow(name, sha256(token.encode()), tenant, tuple(dict.fromkeys(scopes)), clock.now())
+            self._write((*rows, row))
+        return token
+
+    def add_first(self, name: str, clock: Clock, *, tenant: str = "default") -> str:
+        """Make the first token of a file: of several who want to at once, one does. Empty: there are some already.
+
+        Raises:
+            WorldUnavailable: the file cannot be read or written.
+        """
+        token = PREFIX + new_token()
+        with self._alone():
+            if self.rows():
+                return ""
+            self._write((TokenRow(name, sha256(token.encode()), tenant, tuple(Scope), clock.now()),))
         return token
 
     def remove(self, name: str) -> None:
@@ -103,11 +119,30 @@ class Tokens:
         Raises:
             NotFound: there is none of this name.
         """
-        rows = self.rows()
-        left = tuple(row for row in rows if row.name != name)
-        if len(left) == len(rows):
-            raise NotFound(detail=f"There is no token called {name!r}. `outlast token ls` lists them.")
-        self._write(left)
+        with self._alone():
+            rows = self.rows()
+            left = tuple(row for row in rows if row.name != name)
+            if len(left) == len(rows):
+                raise NotFound(detail=f"There is no token called {name!r}. `outlast token ls` lists them.")
+            self._write(left)
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """Nobody else changes the file meanwhile: what is read and then written loses no token of another's.
+
+        Raises:
+            WorldUnavailable: it cannot be seen to.
+        """
+        with ExitStack() as held:
+            try:
+                make_private(self._path.parent)
+                # Of the folder: the file itself is replaced, and a file beside it would lie about for ever.
+                folder = os.open(self._path.parent, os.O_RDONLY)
+                held.callback(os.close, folder)
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            except OSError as error:
+                raise self._broken(str(error.strerror)) from None
+            yield
 
     def _read(self) -> Sequence[TokenRow]:
         try:
