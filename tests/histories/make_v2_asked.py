@@ -56,7 +56,10 @@ def asked() -> History:
             _commit(6, 2, TurnParked(1, "decision", doubt, 5.0)),
             _commit(7, 3, AttemptOpened("worker-3", at_s=6.0)),
             _commit(
-                8, 3, Decided(1, 1, "run_again", "dec-1", "ann", 7.0), TurnReleased(1, "ann", 7.0, renews=False)
+                8,
+                3,
+                Decided(1, 1, "run_again", "dec-1", "ann", 7.0),
+                TurnReleased(1, "ann", 7.0, renews=False),
             ),
             _commit(9, 3, CallStarted(1, 1, "main", at_s=8.0)),
             _commit(10, 4, AttemptOpened("worker-4", at_s=9.0)),

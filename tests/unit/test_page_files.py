@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.routing import Mount
 
 import outlast.server
 from outlast.server.routes.page import page_routes
@@ -26,17 +27,36 @@ async def test_every_file_that_the_shell_names_is_there_and_is_kept_for_good(
     browser: httpx.AsyncClient,
 ) -> None:
     shell = await browser.get("/")
-    named = set(re.findall(r'(?:href|src)="(/page/[^"]+)"', shell.text))
+    named = set(re.findall(r'(?:href|src)="(page/[^"]+)"', shell.text))
     assert len(named) > 10
     for address in named:
         found = await browser.get(address)
         assert found.status_code == 200
         assert "immutable" in found.headers["cache-control"]
-        assert found.content == (PAGE / address.split("/", 3)[3]).read_bytes()
+        assert found.content == (PAGE / address.split("/", 2)[2]).read_bytes()
+
+
+@pytest.mark.parametrize("path", ["/", "/decide/abc.def", "/agents/", "/agents/decide/abc.def"])
+async def test_the_page_finds_its_files_below_any_path(path: str) -> None:
+    whole = Starlette(routes=[Mount("/agents", Starlette(routes=page_routes())), *page_routes()])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(whole), base_url="http://host") as browser:
+        shell = await browser.get(path)
+        named = re.findall(r'(?:href|src)="([^"#]+)"', shell.text)
+        assert len(named) > 10
+        for one in named:
+            address = shell.url.join(one)
+            assert address.path.startswith(path.partition("decide")[0])
+            assert (await browser.get(address)).status_code == 200
+
+
+def test_the_page_asks_for_nothing_at_a_path_of_its_own() -> None:
+    """`root` of `api.js` says where the server is."""
+    for path in PAGE.rglob("*.js"):
+        assert not re.findall(r"""["'`]/(?:v1|page|decide)\b""", path.read_text()), path
 
 
 async def test_modules_import_what_the_shell_has_announced(browser: httpx.AsyncClient) -> None:
-    announced = set(re.findall(r'modulepreload" href="/page/[^/]+/([^"]+)"', (await browser.get("/")).text))
+    announced = set(re.findall(r'modulepreload" href="page/[^/]+/([^"]+)"', (await browser.get("/")).text))
     for name in announced:
         imported = re.findall(r'^import [^;]*?"\./([^"]+)"', (PAGE / name).read_text(), re.MULTILINE)
         assert set(imported) <= announced

@@ -1,5 +1,10 @@
 // What the page asks of the server. Every failure is an `ApiError` whose text says what to do next.
 
+/** Where the server is: below a path, when it is mounted in another application or a proxy leads to it. */
+export const root = new URL("../..", import.meta.url).pathname.replace(/\/$/, "");
+/** What the addresses of its operations begin with. */
+export const v1 = `${root}/v1`;
+
 export class ApiError extends Error {
   constructor(status, text) {
     super(text);
@@ -62,13 +67,13 @@ export function ownId() {
   return `page-${[...drawn].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-export const login = (token) => ask("/v1/login", { body: { token } });
+export const login = (token) => ask(`${v1}/login`, { body: { token } });
 
 /** Everything that is asked about one session. */
 export class SessionApi {
   constructor(id) {
     this.id = id;
-    this.base = `/v1/sessions/${encodeURIComponent(id)}`;
+    this.base = `${v1}/sessions/${encodeURIComponent(id)}`;
     this.blobs = new Map();
   }
 

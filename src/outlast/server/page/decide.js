@@ -1,6 +1,6 @@
 // A signed link: one decision about one call, without a login. Made for a telephone.
 
-import { ask } from "./api.js";
+import { ask, v1 } from "./api.js";
 import { el, fill } from "./dom.js";
 import { plain } from "./words.js";
 import { card } from "./waiting.js";
@@ -9,7 +9,7 @@ export async function decideView(into, link) {
   document.title = "Decide · outlast";
   const place = el("section", { class: "narrow decide" });
   fill(into, place);
-  const base = `/v1/decide/${link}`;
+  const base = `${v1}/decide/${link}`;
   try {
     const found = await ask(base);
     const desk = {

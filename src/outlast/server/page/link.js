@@ -1,6 +1,6 @@
 // How the page is connected: what it says at the top, and the feed of all sessions.
 
-import { ask } from "./api.js";
+import { ask, v1 } from "./api.js";
 import { el, fill } from "./dom.js";
 import { cell, endings } from "./store.js";
 
@@ -59,7 +59,7 @@ export const sessionsFeed = {
     const state = cell("live");
     let [source, again, tries, ended] = [null, 0, 0, false];
     const open = () => {
-      source = new EventSource("/v1/changes");
+      source = new EventSource(`${v1}/changes`);
       source.onmessage = (message) => heard(JSON.parse(message.data));
       source.onopen = () => {
         tries = 0;
@@ -71,7 +71,7 @@ export const sessionsFeed = {
       };
     };
     // What a stream was refused for is only told to who asks: a login that is over ends the view.
-    const retry = () => ask("/v1/whoami").catch(() => {}).then(() => ended || open());
+    const retry = () => ask(`${v1}/whoami`).catch(() => {}).then(() => ended || open());
     over.add(() => {
       ended = true;
       source.close();

@@ -1,6 +1,6 @@
 // The page begins here: who watches, where they are, and what they see.
 
-import { ask, signedOut } from "./api.js";
+import { ask, root, signedOut, v1 } from "./api.js";
 import { button, el, fill, say } from "./dom.js";
 import { hearKeys, showKeys, step } from "./keys.js";
 import { sessionsFeed, watchLink } from "./link.js";
@@ -118,11 +118,11 @@ function prepare() {
 async function begin() {
   prepare();
   // A signed link decides about one call, without any login.
-  if (location.pathname.startsWith("/decide/")) return (await VIEWS.decide()).decideView(content, location.pathname.slice("/decide/".length));
+  if (location.pathname.startsWith(`${root}/decide/`)) return (await VIEWS.decide()).decideView(content, location.pathname.slice(`${root}/decide/`.length));
   expect();
   try {
     await loginByAddress();
-    await ask("/v1/whoami");
+    await ask(`${v1}/whoami`);
   } catch (error) {
     if (error.status !== 401) return failed(error);
     askWho(/token/.test(location.hash) ? error.message : "");

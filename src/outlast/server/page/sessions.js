@@ -1,6 +1,6 @@
 // All sessions: searched, filtered, live.
 
-import { ask } from "./api.js";
+import { ask, v1 } from "./api.js";
 import { formDialog } from "./dialog.js";
 import { button, el, fill } from "./dom.js";
 import { go, here, to } from "./router.js";
@@ -77,7 +77,7 @@ export function sessionsView(into, link) {
 
 const wantedOf = (query) => ({ q: query.get("q") ?? "", state: query.get("state") ?? "", agent: query.get("agent") ?? "", label: query.get("label") ?? "" });
 
-const asks = ({ q, state, agent, label }, after) => ask("/v1/sessions", {
+const asks = ({ q, state, agent, label }, after) => ask(`${v1}/sessions`, {
   query: { q, agent, label, limit: PAGE, after, state: { working: "open", waiting: "open", ready: "open" }[state] ?? state },
 });
 
@@ -144,8 +144,8 @@ async function open(known) {
     { name: "agent", label: "Agent", required: true, known, value: known.length === 1 ? known[0] : "", hint: "One that a worker offers: claude-code, codex, or one of your own." },
     { name: "text", label: "First prompt", kind: "area", hint: "It may be empty: the session waits then." },
   ], async ({ session, agent, text }) => {
-    await ask("/v1/sessions", { body: { session, agent } });
-    if (text.trim()) await ask(`/v1/sessions/${encodeURIComponent(session)}/turns`, { body: { text } });
+    await ask(`${v1}/sessions`, { body: { session, agent } });
+    if (text.trim()) await ask(`${v1}/sessions/${encodeURIComponent(session)}/turns`, { body: { text } });
     return session;
   }, { verb: "Open" });
   if (made) go(to("sessions", made));

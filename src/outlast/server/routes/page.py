@@ -3,6 +3,7 @@
 * Nothing of the page comes from another host, and nothing of it is inline: the policy that the application puts on
   every answer allows scripts and styles from here alone.
 * A file's address holds the hash of all of them, so a browser keeps each for good and never mixes two versions.
+* The addresses that the page knows are relative: it may stand below any path.
 * The shell at `/` is the one answer that a browser asks about again; it is the same for everybody and holds no secret.
 """
 
@@ -48,11 +49,14 @@ def page_routes() -> Sequence[Route]:
     """The routes of the page: the shell at `/` and `/decide/{link}`, its files below `/page/`."""
     sources = dict(_sources(importlib.resources.files("outlast.server") / "page"))
     version = digest(*(part for name in sorted(sources) for part in (name.encode(), sources[name])))[:16]
-    shell = _file("index.html", _shell(sources, version), _ASK_AGAIN)
+    shell, below = (_file("index.html", _shell(sources, version, up), _ASK_AGAIN) for up in ("", "../"))
     files = {name: _file(name, data, _FOR_GOOD) for name, data in sources.items() if name != "index.html"}
 
     async def page(request: Request) -> Response:
         return _answer(request, shell)
+
+    async def decide(request: Request) -> Response:
+        return _answer(request, below)
 
     async def file(request: Request) -> Response:
         found = files.get(request.path_params["name"])
@@ -62,7 +66,7 @@ def page_routes() -> Sequence[Route]:
 
     return (
         Route("/", page, methods=["GET"]),
-        Route("/decide/{link}", page, methods=["GET"]),
+        Route("/decide/{link}", decide, methods=["GET"]),
         Route("/page/{version}/{name:path}", file, methods=["GET"]),
     )
 
@@ -76,18 +80,22 @@ def _sources(folder: Traversable, above: str = "") -> Iterable[tuple[str, bytes]
             yield name, entry.read_bytes()
 
 
-def _shell(sources: Mapping[str, bytes], version: str) -> bytes:
+def _shell(sources: Mapping[str, bytes], version: str, up: str) -> bytes:
     """The shell, with the addresses of this version, and the modules announced that it begins with.
 
     Else each of those would wait for who imports it. Views are not announced: they are imported when they are wanted,
     and would be in the way of the first paint.
+
+    Args:
+        up: leads to where the server is from where the shell is asked for, since nobody here knows at which path that
+            is for a browser: an application that mounts it or a proxy chooses it.
     """
     # Behind the styles, which the first paint waits for.
     links = "\n".join(
         f'<link rel="modulepreload" href="/page/-/{name}" fetchpriority="low">' for name in _begun(sources)
     )
     text = sources["index.html"].decode().replace("<!-- modules -->", links)
-    return text.replace("/page/-/", f"/page/{version}/").encode()
+    return text.replace("/page/-/", f"{up}page/{version}/").encode()
 
 
 def _begun(sources: Mapping[str, bytes]) -> Sequence[str]:
