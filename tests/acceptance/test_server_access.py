@@ -22,6 +22,7 @@ from outlast.worlds.memory import open_memory
 from tests.acceptance.door import PAYS, THEIRS, Door, filled, opened_door
 from tests.http_reference import PAGE, written
 
+PAGE_SENDS = {"x-outlast": "page"}
 GUARDED = [one for one in OPERATIONS if one.scope is not None]
 OF_A_SESSION = [one for one in GUARDED if "{session}" in one.path or "{chat}" in one.path]
 CHANGING = [one for one in GUARDED if one.method != "GET"]
@@ -96,15 +97,27 @@ async def test_what_changes_something_by_cookie_must_come_from_the_page(door: Do
 
 
 async def test_the_page_reads_by_its_cookie(door: Door) -> None:
-    login = await door.http.post("/v1/login", json={"token": door.token()})
+    login = await door.http.post("/v1/login", json={"token": door.token()}, headers=PAGE_SENDS)
     assert login.status_code == 200
     cookie = login.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "samesite=strict" in cookie.lower()
     assert "; Secure" in cookie  # its public address is https
     assert (await door.http.get("/v1/whoami", headers={"cookie": cookie.split(";")[0]})).status_code == 200
-    assert (await door.http.post("/v1/login", json={"token": "ol_wrong"})).status_code == 401
-    assert 'outlast=""' in (await door.http.post("/v1/logout")).headers["set-cookie"]
+    assert (
+        await door.http.post("/v1/login", json={"token": "ol_wrong"}, headers=PAGE_SENDS)
+    ).status_code == 401
+    assert 'outlast=""' in (await door.http.post("/v1/logout", headers=PAGE_SENDS)).headers["set-cookie"]
+
+
+@pytest.mark.parametrize("path", ["/v1/login", "/v1/logout"])
+async def test_no_form_of_another_site_changes_who_somebody_is_here(door: Door, path: str) -> None:
+    body = f'{{"token": "{door.token()}", "": "="}}'  # as `enctype="text/plain"` sends it
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"):
+        answer = await door.http.post(path, content=body, headers={"content-type": kind})
+        assert answer.status_code == 403
+        assert "x-outlast: page" in answer.json()["error"]
+        assert "set-cookie" not in answer.headers
 
 
 @pytest.mark.parametrize("one", OF_A_SESSION, ids=_name)
@@ -192,7 +205,9 @@ async def test_who_asks_too_often_is_told_when_to_come_back(
         assert (
             await door.ask("GET", "/v1/whoami", tenant=THEIRS)
         ).status_code == 200  # from the same address
-        assert (await door.http.post("/v1/login", json={"token": "ol_wrong"})).status_code == 429
+        assert (
+            await door.http.post("/v1/login", json={"token": "ol_wrong"}, headers=PAGE_SENDS)
+        ).status_code == 429
         assert (await door.http.get("/healthz")).status_code == 200
 
 

@@ -60,7 +60,9 @@ async def test_the_server_is_mounted_below_a_path(data: Path) -> None:
             assert made.status_code == 200, made.text
             assert (await client.get("/agents/v1/sessions", headers=headers)).json()["sessions"]
             assert (await client.get("/v1/sessions", headers=headers)).status_code == 404
-            login = await client.post("/agents/v1/login", json={"token": token})
+            login = await client.post(
+                "/agents/v1/login", json={"token": token}, headers={"x-outlast": "page"}
+            )
             assert "Path=/agents" in login.headers["set-cookie"]
 
 

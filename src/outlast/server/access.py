@@ -70,6 +70,11 @@ COOKIE: Final = "outlast"
 OURS: Final = ("x-outlast", "page")
 """The header that only our own page can send with a cookie: another site's script may not, without CORS."""
 
+FOREIGN: Final = (
+    "What changes something and is sent with the page's cookie, or sets it, must come from the page "
+    "(x-outlast: page)."
+)
+
 
 def credential_of(request: Request) -> tuple[str, bool]:
     """The credential that a request carries, empty if none, and whether a browser sent it by itself."""

@@ -28,7 +28,7 @@ from outlast.errors import (
     WorldUnavailable,
 )
 from outlast.logs import logger
-from outlast.server.access import NOBODY, OURS, Doorkeeper, Identity, credential_of
+from outlast.server.access import FOREIGN, NOBODY, OURS, Doorkeeper, Identity, credential_of
 from outlast.server.limits import Buckets, Limits
 from outlast.server.operations import Call, Operation, Services, Streamed
 from outlast.server.reading import read_body, read_path, read_query
@@ -40,9 +40,6 @@ UNKNOWN = (
     "Nobody is known by this token. Send one as `authorization: Bearer …`; `outlast token add` makes one."
 )
 NOBODY_SAID = "This needs a token, as `authorization: Bearer …`. `outlast token add` makes one."
-FOREIGN = (
-    "What changes something and is sent with the page's cookie must come from the page (x-outlast: page)."
-)
 STREAM_WAIT_S = 20.0
 """How long who asks for a stream is let wait for its turn."""
 OFTEN = "Too many requests. Try again in {wait_s:.1f} s."

@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from outlast.errors import Declined
-from outlast.server.access import COOKIE, Identity, Scope
+from outlast.server.access import COOKIE, FOREIGN, OURS, Identity, Scope
 from outlast.server.operations import Call, Nothing, Operation
 
 DAYS: Final = 30
@@ -28,7 +28,11 @@ class Who(msgspec.Struct, frozen=True):
 
 
 async def login(call: Call[Login, Nothing]) -> Response:
-    """Exchange a token for the page's cookie."""
+    """Exchange a token for the page's cookie.
+
+    Only the page can, which sends `x-outlast: page`: a form of another site must log nobody in as somebody else.
+    """
+    _check_ours(call)
     doorkeeper = call.services.doorkeeper
     identity = None if doorkeeper is None else await doorkeeper.identify(call.body.token)
     if identity is None:
@@ -39,7 +43,8 @@ async def login(call: Call[Login, Nothing]) -> Response:
 
 
 async def logout(call: Call[Nothing, Nothing]) -> Response:
-    """Take the page's cookie away."""
+    """Take the page's cookie away. Only the page can, as it can set it."""
+    _check_ours(call)
     answer = Response(status_code=204)
     _set(answer, call, "", 0)
     return answer
@@ -48,6 +53,16 @@ async def logout(call: Call[Nothing, Nothing]) -> Response:
 async def whoami(call: Call[Nothing, Nothing]) -> Who:
     """Say who asks, and what they may."""
     return _who(call.identity)
+
+
+def _check_ours(call: Call[Any, Any]) -> None:
+    """A form of another site must not change who somebody is here: prompts would go to whoever made it.
+
+    Raises:
+        Declined: the page did not send this.
+    """
+    if call.request.headers.get(OURS[0]) != OURS[1]:
+        raise Declined(status=403, detail=FOREIGN)
 
 
 def _who(identity: Identity) -> Who:
@@ -68,7 +83,7 @@ def _set(answer: Response, call: Call[Any, Any], value: str, max_age_s: int) -> 
 
 
 OPERATIONS: Final[Sequence[Operation]] = (
-    Operation("POST", "/v1/login", login, None, Who, body=Login, most_bytes=16_384, fails=(401,)),
-    Operation("POST", "/v1/logout", logout, None),
+    Operation("POST", "/v1/login", login, None, Who, body=Login, most_bytes=16_384, fails=(401, 403)),
+    Operation("POST", "/v1/logout", logout, None, fails=(403,)),
     Operation("GET", "/v1/whoami", whoami, Scope.READ, Who),
 )
