@@ -111,7 +111,14 @@ def test_each_requirement_is_shown_by_one_play() -> None:
     assert Counter(one.partition("-")[0] for one in REQUIREMENTS) == {"1": 20, "2": 5, "4": 19, "7": 15}
 
 
-@pytest.mark.parametrize("requirement", REQUIREMENTS)
+LONG: Final = {"1-14"}
+"""Waits for seconds, by the machine's clock."""
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [pytest.param(one, marks=[pytest.mark.apart] if one in LONG else []) for one in REQUIREMENTS],
+)
 async def test_a_requirement_holds(requirement: str) -> None:
     async with open_stage() as stage:
         await PLAYS[requirement](stage)

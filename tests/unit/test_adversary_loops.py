@@ -34,6 +34,7 @@ class Obstinate(Scripted):
         return TurnResult("done")
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("breaks", [False, True], ids=["the worker dies", "the harness dies"])
 async def test_a_turn_that_loses_its_attempts_for_ever_is_parked(
     monkeypatch: pytest.MonkeyPatch, *, breaks: bool
