@@ -229,9 +229,57 @@ async def test_while_the_provider_is_away_its_keys_still_hold(provider: Identity
     with pytest.raises(WorldUnavailable, match="identity provider"):
         await issuer.identify(provider.token())
     provider.away = False
+    clock.turn(5.1)
     assert await issuer.identify(provider.token()) is not None
     provider.away = True
     clock.turn(7200.0)
+    assert await issuer.identify(provider.token()) is not None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"/.well-known/openid-configuration": [1]},
+        {"/.well-known/openid-configuration": {"issuer": "https://another.example"}},
+        {"/keys": None},
+        {"/keys": {"keys": None}},
+        {"/keys": {"keys": {"kid": "k1"}}},
+        {
+            "/keys": {
+                "keys": [{"kty": "RSA", "kid": "k1", "n": 7, "e": "?"}, {"kty": "EC", "crv": ["P-256"]}, 3]
+            }
+        },
+    ],
+)
+async def test_a_provider_that_publishes_nonsense_lets_nobody_in_and_breaks_nothing(
+    provider: IdentityProvider, said: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    issuer = _issuer(provider, clock)
+    sane = provider.documents()
+    monkeypatch.setattr(provider, "documents", lambda: {**sane, **said})
+    with pytest.raises(WorldUnavailable):
+        await issuer.identify(provider.token())
+    monkeypatch.setattr(provider, "documents", lambda: sane)
+    clock.turn(61.0)
+    assert await issuer.identify(provider.token()) is not None
+    monkeypatch.setattr(provider, "documents", lambda: {**sane, **said})
+    clock.turn(7200.0)
+    assert await issuer.identify(provider.token()) is not None, "the keys that it had still hold"
+
+
+async def test_while_the_provider_is_away_who_asks_waits_for_one_try_at_most(
+    provider: IdentityProvider,
+) -> None:
+    clock = ManualClock()
+    issuer = _issuer(provider, clock)
+    provider.away = True
+    for _ in range(20):
+        with pytest.raises(WorldUnavailable):
+            await issuer.identify(provider.token())
+    assert len(provider.asked) == 1
+    provider.away = False
+    clock.turn(5.1)
     assert await issuer.identify(provider.token()) is not None
 
 

@@ -28,6 +28,8 @@ except ImportError as absent:  # pragma: no cover - every environment of ours ha
 
 KEPT_S: Final = 3600.0
 AGAIN_S: Final = 60.0
+PAUSE_S: Final = 5.0
+"""While there are no keys, the provider is asked so often at most: who asks us meanwhile does not wait for it."""
 TIMEOUT_S: Final = 5.0
 LEEWAY_S: Final = 60
 """How far the clocks of two machines may differ."""
@@ -69,6 +71,8 @@ class Issuer:
         self._clock = clock
         self._keys: Mapping[str, jwt.PyJWK] = {}
         self._read_s: float | None = None
+        self._failed: tuple[float, str] | None = None
+        """When no keys could be read though none are there, and why."""
         self._lock = anyio.Lock()
 
     async def identify(self, credential: str) -> Identity | None:
@@ -127,9 +131,10 @@ class Issuer:
 
     async def _key(self, kid: str) -> "jwt.PyJWK | None":
         """The provider's key of this name; of one that is not named, its only key."""
-        async with self._lock:  # of many who ask at once, one asks the provider
-            if self._is_stale(kid):
-                await self._read()
+        if self._is_stale(kid):
+            async with self._lock:  # of many who ask at once, one asks the provider
+                if self._is_stale(kid):
+                    await self._read()
         if kid:
             return self._keys.get(kid)
         return next(iter(self._keys.values())) if len(self._keys) == 1 else None
@@ -146,6 +151,8 @@ class Issuer:
         Raises:
             WorldUnavailable: none are there.
         """
+        if self._failed is not None and self._clock.elapsed() - self._failed[0] < PAUSE_S:
+            raise _away(self._failed[1])
         try:
             with anyio.fail_after(2 * TIMEOUT_S):
                 async with httpx.AsyncClient(timeout=TIMEOUT_S, verify=trusted()) as client:
@@ -155,8 +162,9 @@ class Issuer:
             self._keys = _keys(keys)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, TimeoutError, jwt.PyJWTError) as error:
             if not self._keys:
-                reason = f"its keys cannot be read ({type(error).__name__})"
-                raise WorldUnavailable(world="The identity provider", reason=reason) from error
+                self._failed = self._clock.elapsed(), type(error).__name__
+                raise _away(type(error).__name__) from error
+        self._failed = None
         self._read_s = self._clock.elapsed()
 
     def _keys_at(self, described: Mapping[str, Any]) -> str:
@@ -166,6 +174,10 @@ class Issuer:
         if not _is_safe(place):
             raise ValueError("its keys are not at an https address")
         return place
+
+
+def _away(why: str) -> WorldUnavailable:
+    return WorldUnavailable(world="The identity provider", reason=f"its keys cannot be read ({why})")
 
 
 async def _json(client: httpx.AsyncClient, url: str) -> Mapping[str, Any]:
@@ -178,7 +190,7 @@ async def _json(client: httpx.AsyncClient, url: str) -> Mapping[str, Any]:
                 raise ValueError("its document is too long")
     found: object = json.loads(data)
     if not isinstance(found, dict):
-        raise TypeError("its document is no object")
+        raise ValueError("its document is no object")  # noqa: TRY004 - as every other fault of what it published
     return found  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
@@ -190,15 +202,24 @@ def _texts(found: object) -> Sequence[str]:
 
 
 def _keys(found: Mapping[str, Any]) -> Mapping[str, "jwt.PyJWK"]:
-    """Those keys that we can use: a provider may publish others beside."""
+    """Those keys that we can use: a provider may publish others beside.
+
+    Raises:
+        ValueError: it publishes nothing that can be used; no key at all is its word that none holds any more.
+    """
     keys: dict[str, jwt.PyJWK] = {}
-    for one in found.get("keys", ()):
+    published = found.get("keys")
+    if not isinstance(published, list):
+        raise ValueError("it publishes no list of keys")  # noqa: TRY004 - as above
+    for one in published:  # pyright: ignore[reportUnknownVariableType] - JSON
         if isinstance(one, dict) and one.get("use", "sig") == "sig":  # pyright: ignore[reportUnknownMemberType] - JSON
             try:
                 key = jwt.PyJWK(one)  # pyright: ignore[reportUnknownArgumentType] - JSON
-            except jwt.PyJWTError:
+            except Exception:  # noqa: BLE001, S112 - whatever a library says to what is no key
                 continue
             keys[key.key_id or ""] = key
+    if published and not keys:
+        raise ValueError("none of its keys can be used")
     return keys
 
 
