@@ -14,6 +14,17 @@ from tests.acceptance.stand import Stand, opened_stand, visited
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
 
 
+ALL_READ = """() => new Promise((done) => {
+  const wanted = ["table.js", "documents.js", "files.js", "schedules.js"];
+  const look = () => {
+    const names = performance.getEntriesByType("resource").map(({ name }) => name.split("/").pop());
+    if (wanted.every((one) => names.includes(one))) done();
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Generator[Browser]:
     with opened_browser() as browser:
@@ -49,6 +60,14 @@ def test_the_back_button_leads_where_one_was(browser: Browser, stand: Stand) -> 
         expect(page.get_by_text("This is one.")).to_be_visible()
 
 
+def test_a_scheme_that_somebody_chose_is_there_with_the_first_paint(browser: Browser, stand: Stand) -> None:
+    with visited(browser, stand, scheme="light") as page:
+        page.get_by_role("button", name="Change between dark and light").click()
+        page.route("**/*.js", lambda route: route.abort())
+        page.goto(f"{stand.url}/?again")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 22, 24)"
+
+
 def test_a_session_that_is_erased_while_it_is_open_says_so(browser: Browser, stand: Stand) -> None:
     _done(stand, "gone")
     with visited(browser, stand, "#/sessions/gone") as page:
@@ -69,16 +88,29 @@ def test_a_server_that_is_away_is_told_of_and_comes_back_by_itself(
 ) -> None:
     _done(stand, "here")
     with visited(browser, stand, path) as page:
-        expect(page.get_by_text("here").first).to_be_visible()
+        # The list's row; a session's heading.
+        expect(page.get_by_role("link" if path == "#/" else "heading", name="here")).to_be_visible()
         stand.server.kill()
         stand.server.wait()
-        banner = page.get_by_role("status").filter(has_text="The server does not answer.")
-        expect(banner).to_be_visible()
+        banner = page.locator("#away")
+        expect(banner).to_contain_text("The server does not answer.")
         stand.restart()
         expect(banner).to_be_hidden()
         stand.send("here", "Again.")
         told = page.get_by_text("Turn 2 done") if "sessions" in path else page.get_by_text("turn 2 done")
         expect(told).to_be_visible()
+
+
+def test_views_that_were_never_opened_are_there_without_the_server(browser: Browser, stand: Stand) -> None:
+    _done(stand, "here")
+    with visited(browser, stand, "#/sessions/here") as page:
+        expect(page.get_by_text("This is here.")).to_be_visible()
+        page.evaluate(ALL_READ)
+        page.route("**/*.js", lambda route: route.abort())
+        page.get_by_role("link", name="Schedules").click()
+        expect(page.get_by_role("button", name="New schedule")).to_be_visible()
+        page.get_by_role("link", name="Waterfall").click()
+        expect(page.locator(".wf-saved")).not_to_be_empty()
 
 
 @pytest.mark.parametrize("path", ["#/", "#/sessions/mine"])

@@ -71,6 +71,16 @@ async def test_the_shell_is_asked_about_again_and_costs_nothing_when_it_is_the_s
     assert (again.status_code, again.content) == (304, b"")
 
 
+async def test_the_shell_comes_in_the_scheme_that_somebody_chose(browser: httpx.AsyncClient) -> None:
+    plain = await browser.get("/")
+    assert "data-scheme" not in plain.text
+    for scheme in ("dark", "light"):
+        headers = {"cookie": f"outlast-scheme={scheme}", "if-none-match": plain.headers["etag"]}
+        assert f'<html data-scheme="{scheme}" lang="en">' in (await browser.get("/", headers=headers)).text
+    forged = await browser.get("/", headers={"cookie": 'outlast-scheme="><script>'})
+    assert forged.text == plain.text
+
+
 async def test_a_browser_that_takes_gzip_gets_the_same_bytes_squeezed(browser: httpx.AsyncClient) -> None:
     plain = await browser.get("/")
     async with browser.stream("GET", "/", headers={"accept-encoding": "gzip"}) as squeezed:

@@ -9,7 +9,7 @@ import { go, here, listen } from "./router.js";
 
 const content = document.getElementById("content");
 const crumbs = document.getElementById("crumbs");
-/** Views are read when they are wanted, not before the first paint. */
+/** Views are read after the first paint: the wanted one at once, the others when there is time. */
 const VIEWS = { sessions: () => import("./sessions.js"), session: () => import("./session.js"), panes: () => import("./panes.js"), decide: () => import("./decide.js") };
 let view = null;
 let at = "";
@@ -33,14 +33,28 @@ async function shown(what, id, rest) {
   tell(what, id);
   switch (named(what, id)) {
     case "panes":
-      return (await VIEWS.panes()).panesView(content, id.split(",").filter(Boolean).slice(0, 6), watchLink);
+      return (await read("panes")).panesView(content, id.split(",").filter(Boolean).slice(0, 6), watchLink);
     case "session":
-      return (await VIEWS.session()).sessionView(content, id, rest, watchLink);
+      return (await read("session")).sessionView(content, id, rest, watchLink);
     case "sessions":
-      return (await VIEWS.sessions()).sessionsView(content, sessionsFeed);
+      return (await read("sessions")).sessionsView(content, sessionsFeed);
     default:
       throw new Error("There is no such place on this page.");
   }
+}
+
+async function read(name) {
+  try {
+    return await VIEWS[name]();
+  } catch {
+    throw new Error("This view could not be read: the server does not answer, or has become another. Load the page again.");
+  }
+}
+
+/** Whatever is read once is there when the server is away, or has become a newer one. */
+function readAll() {
+  const tabs = [import("./waterfall.js"), import("./documents.js"), import("./files.js"), import("./schedules.js")];
+  Promise.allSettled([...tabs, ...Object.values(VIEWS).map((one) => one())]);
 }
 
 const named = (what, id) => (what === "sessions" ? (id ? "session" : "sessions") : what === "panes" && id ? what : "");
@@ -71,15 +85,12 @@ function askWho(why = "") {
 }
 
 function chooseScheme() {
-  const root = document.documentElement;
-  const dark = root.dataset.scheme ? root.dataset.scheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.scheme = dark ? "light" : "dark";
-  try {
-    localStorage.setItem("outlast.scheme", root.dataset.scheme);
-  } catch {
-    // Then it holds for this visit.
-  }
-  say(`The page is ${root.dataset.scheme} now.`);
+  const html = document.documentElement;
+  const dark = html.dataset.scheme ? html.dataset.scheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  html.dataset.scheme = dark ? "light" : "dark";
+  // A cookie: the server sends the shell in this scheme, so no script stands before the first paint.
+  document.cookie = `outlast-scheme=${html.dataset.scheme}; path=${root}/; max-age=31536000; samesite=strict`;
+  say(`The page is ${html.dataset.scheme} now.`);
 }
 
 function tab(number) {
@@ -118,7 +129,7 @@ function prepare() {
 async function begin() {
   prepare();
   // A signed link decides about one call, without any login.
-  if (location.pathname.startsWith(`${root}/decide/`)) return (await VIEWS.decide()).decideView(content, location.pathname.slice(`${root}/decide/`.length));
+  if (location.pathname.startsWith(`${root}/decide/`)) return (await read("decide")).decideView(content, location.pathname.slice(`${root}/decide/`.length));
   expect();
   try {
     await loginByAddress();
@@ -129,7 +140,8 @@ async function begin() {
   }
   listen(() => route());
   signedOut.addEventListener("out", () => at && askWho("You are not logged in any more."));
-  if (!content.querySelector("form")) route();
+  if (!content.querySelector("form")) await route();
+  (globalThis.requestIdleCallback ?? setTimeout)(readAll);
 }
 
 function failed(error) {

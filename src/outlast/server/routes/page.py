@@ -4,7 +4,8 @@
   every answer allows scripts and styles from here alone.
 * A file's address holds the hash of all of them, so a browser keeps each for good and never mixes two versions.
 * The addresses that the page knows are relative: it may stand below any path.
-* The shell at `/` is the one answer that a browser asks about again; it is the same for everybody and holds no secret.
+* The shell at `/` is the one answer that a browser asks about again. It holds no secret, and is the same for everybody
+  but for the scheme that somebody chose, which a cookie tells: no script stands before the first paint.
 """
 
 import gzip
@@ -30,6 +31,8 @@ _MEDIA: Final = {
 }
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
 _ASK_AGAIN: Final = "no-cache"
+_SCHEME: Final = "outlast-scheme"
+_SCHEMES: Final = ("dark", "light")
 _MAIN: Final = "main.js"
 _IMPORTS: Final = re.compile(r'^import [^;]* from "\./([^"]+)";$', re.MULTILINE)
 
@@ -49,14 +52,14 @@ def page_routes() -> Sequence[Route]:
     """The routes of the page: the shell at `/` and `/decide/{link}`, its files below `/page/`."""
     sources = dict(_sources(importlib.resources.files("outlast.server") / "page"))
     version = digest(*(part for name in sorted(sources) for part in (name.encode(), sources[name])))[:16]
-    shell, below = (_file("index.html", _shell(sources, version, up), _ASK_AGAIN) for up in ("", "../"))
+    shells, below = (_shells(_shell(sources, version, up)) for up in ("", "../"))
     files = {name: _file(name, data, _FOR_GOOD) for name, data in sources.items() if name != "index.html"}
 
     async def page(request: Request) -> Response:
-        return _answer(request, shell)
+        return _answer(request, _chosen(request, shells))
 
     async def decide(request: Request) -> Response:
-        return _answer(request, below)
+        return _answer(request, _chosen(request, below))
 
     async def file(request: Request) -> Response:
         found = files.get(request.path_params["name"])
@@ -98,6 +101,16 @@ def _shell(sources: Mapping[str, bytes], version: str, up: str) -> bytes:
     return text.replace("/page/-/", f"{up}page/{version}/").encode()
 
 
+def _shells(shell: bytes) -> Mapping[str, _File]:
+    """The shell by the scheme that somebody chose; under the empty name for who chose none."""
+    chosen = {one: shell.replace(b"<html ", f'<html data-scheme="{one}" '.encode(), 1) for one in _SCHEMES}
+    return {one: _file("index.html", data, _ASK_AGAIN) for one, data in {"": shell, **chosen}.items()}
+
+
+def _chosen(request: Request, shells: Mapping[str, _File]) -> _File:
+    return shells.get(request.cookies.get(_SCHEME, ""), shells[""])
+
+
 def _begun(sources: Mapping[str, bytes]) -> Sequence[str]:
     """The modules that the first one imports, and what those do."""
     found = [_MAIN]
@@ -117,7 +130,7 @@ def _answer(request: Request, file: _File) -> Response:
     takes = request.headers.get("accept-encoding", "")
     squeeze = any(one.split(";")[0].strip() == "gzip" for one in takes.split(","))
     etag = f'"{file.etag}-gzip"' if squeeze else f'"{file.etag}"'
-    headers = {"etag": etag, "cache-control": file.cache, "vary": "accept-encoding"}
+    headers = {"etag": etag, "cache-control": file.cache, "vary": "accept-encoding, cookie"}
     known = request.headers.get("if-none-match", "")
     if etag in {one.strip().removeprefix("W/") for one in known.split(",")}:
         return Response(status_code=304, headers=headers)
