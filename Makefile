@@ -79,9 +79,10 @@ clients: setup  ## install the npm packages of front ends that tests run, into .
 
 # A tool of one test, which looks at traces in it: of another licence, and not in the lock.
 PHOENIX := arize-phoenix==20.26.1
-phoenix: setup  ## install Phoenix, in which a test looks at traces, into .cache; does nothing when it is there
+phoenix: setup  ## install Phoenix into .cache, if it is not there, and look at traces in it: no part of CI, for it takes minutes
 	@[ -x .cache/phoenix/bin/phoenix ] || { $(UV) venv --quiet --clear --python $(PY) .cache/phoenix \
 	  && $(UV) pip install --quiet --python .cache/phoenix/bin/python $(PHOENIX); }
+	@$(PYTEST) -n0 -m phoenix tests/acceptance/test_phoenix.py $(ARGS)
 
 demo: programs  ## a real turn, killed three times and carried on, with its receipt (HARNESS=codex, opencode, pi, python; WORLD=postgres or a URL), or a pull request in three ways (STORY=pricing)
 	@$(if $(filter postgres,$(WORLD)),$(PY) -m tests.servers.postgres) $(BIN)/outlast demo $(FLAGS)
@@ -95,13 +96,13 @@ test: programs clients  ## the fast set, then real SIGKILLs and the real Claude 
 	$(PYTEST) -n $(or $(JOBS),2) --dist worksteal -m "(apart or crash or harness or server or hypothesis) and not full" $(ARGS) || rc=1; \
 	exit $$rc
 
-test-rest: programs clients phoenix  ## what test-all adds to test: the whole product of cases and long property tests
-	@$(PYTEST) -n $(or $(JOBS),auto) --hypothesis-profile=big --timeout=600 --dist worksteal -m "full or hypothesis" $(ARGS)
+test-rest: programs clients  ## what test-all adds to test: the whole product of cases and long property tests
+	@$(PYTEST) -n $(or $(JOBS),auto) --hypothesis-profile=big --timeout=600 --dist worksteal -m "(full or hypothesis) and not phoenix" $(ARGS)
 
 repeat: programs clients  ## run once more, one after the other, what failed in the last test or test-rest
 	@$(PYTEST) --last-failed --last-failed-no-failures=none --timeout=300 $(ARGS)
 
-test-all: test test-rest  ## everything
+test-all: test test-rest phoenix  ## everything
 
 check: setup  ## format, lint, types, layers, spelling
 	@rc=0; \

@@ -27,7 +27,7 @@ from tests.traced import Kept
 from tests.unit.engine_desk import Desk, opened
 from tests.unit.listed_model import Listed
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.phoenix, pytest.mark.timeout(600)]
 PHOENIX = Path(__file__).parents[2] / ".cache/phoenix/bin/phoenix"
 READY = b"Application startup complete"
 MODEL = "claude-sonnet-4-5"
