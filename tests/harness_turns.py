@@ -38,6 +38,7 @@ APART = frozenset(
         "test_acp_driver",
         "test_acp_files",
         "test_acp_names",
+        "test_acp_providers",
         "test_assistant_asking",
         "test_framework_ids",
         "test_function_runner",

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from outlast.adapter import Adapter
-from outlast.adapters.acp import Acp, ModelDoor
 from outlast.adapters.claude_code import ClaudeCode
 from outlast.adapters.claude_code.sdk import ClaudeAgentSDK
 from outlast.adapters.codex import Codex
@@ -101,9 +100,6 @@ async def test_codex_own_key_is_used_and_its_chatgpt_login_is_not(tmp_path: Path
         refuse_unusable(Settings(), environ, Codex(), {})
 
 
-ACP = Acp(["mine"], model=ModelDoor("openai-chat"))
-
-
 @pytest.mark.parametrize(
     ("adapter", "chosen", "environ", "says"),
     [
@@ -133,8 +129,6 @@ ACP = Acp(["mine"], model=ModelDoor("openai-chat"))
         (Pi(), {"api": "openai-completions"}, {"OPENAI_API_KEY": "k"}, "name one"),
         (Pi(), {"api": "smoke-signals"}, {"OPENAI_API_KEY": "k"}, "Pi speaks"),
         (Eve(), {}, {"ANTHROPIC_API_KEY": "k"}, "OPENAI_API_KEY"),
-        (ACP, {}, {"ANTHROPIC_API_KEY": "k"}, "OPENAI_API_KEY"),
-        (Acp(["mine"], model=ModelDoor("klingon")), {}, {"ANTHROPIC_API_KEY": "k"}, "'klingon'"),
     ],
 )
 def test_what_could_only_fail_is_refused_before_the_first_prompt(
@@ -153,8 +147,6 @@ def test_what_could_only_fail_is_refused_before_the_first_prompt(
         (Codex(), {}, {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}),
         (OpenCode(), {"model": "openai/gpt-5"}, {"OPENAI_API_KEY": "k"}),
         (Pi(), {"api": "openai-completions", "model": "m"}, {"OPENAI_API_KEY": "k"}),
-        (ACP, {}, {"OPENAI_API_KEY": "k"}),
-        (Acp(["mine"]), {}, {}),
         (Scripted(), {}, {}),
     ],
 )
