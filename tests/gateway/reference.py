@@ -30,6 +30,7 @@ from outlast.adapter import (
     ToolResult,
     WaitAsk,
 )
+from outlast.attaching import Attachment
 from outlast.calls import SpawnAsk
 from outlast.clock import Clock, SystemClock
 from outlast.documents import Document, Wish
@@ -388,6 +389,9 @@ class MemoryAttempt:
     @property
     def places(self) -> Places:
         return Places(Path(), Path())
+
+    async def attachments(self) -> Sequence[Attachment]:
+        return ()
 
     async def mirror(self, file: str, position: int, lines: Sequence[str], *, durable: bool = False) -> None:
         raise NotImplementedError
