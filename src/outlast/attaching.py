@@ -187,6 +187,17 @@ def data_url(attachment: Attachment) -> str:
     return f"data:{attachment.media_type};base64,{b64encode(attachment.data).decode()}"
 
 
+def worded(prompt: str, attachments: Iterable[Attachment]) -> str:
+    """A prompt with the texts that came with it in its words, for programs that take only images beside."""
+    texts = [as_words(one) for one in attachments if one.media_type.startswith("text/")]
+    return "\n\n".join([prompt, *texts])
+
+
+def images_of(attachments: Iterable[Attachment]) -> list[Attachment]:
+    """The images among these."""
+    return [one for one in attachments if one.media_type in MEDIA_TYPES]
+
+
 def as_words(attachment: Attachment) -> str:
     """A text among the words of a prompt."""
     return f'<attachment name="{attachment.name}">\n{attachment.text}\n</attachment>'

@@ -12,10 +12,8 @@ from outlast.adapters.codex import Codex
 from outlast.adapters.codex.rollout import is_call, is_output, item_of
 from outlast.adapters.codex.versions import installed
 from outlast.testing.adapter_contract import Compaction, Subject
-from outlast.testing.adapter_contract.attachment_cases import IMAGES
 from outlast.testing.models import Step, ToolUse, Usage
 from outlast.tool import Tool
-from tests.harnesses.refusing import NO_FILES
 
 SUB_AGENTS = (
     "a_sub_agent_is_carried_to_its_report",
@@ -35,9 +33,7 @@ class CodexSubject(Subject):
     name = "codex"
     dialect = "openai-responses"
     recipe = "tests.harnesses.codex:SUBJECT"
-    lacks = dict.fromkeys(IMAGES, NO_FILES) | dict.fromkeys(
-        SUB_AGENTS, "Sub-agents of Codex go on beside the turn; they are switched off."
-    )
+    lacks = dict.fromkeys(SUB_AGENTS, "Sub-agents of Codex go on beside the turn; they are switched off.")
     foreign_words = ("<turn_aborted>", "aborted by user")
     unset = ("CODEX_HOME",)
 

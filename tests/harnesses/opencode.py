@@ -8,11 +8,9 @@ from outlast.adapters.opencode import OpenCode
 from outlast.adapters.opencode.events import is_ended, messages_of, read, session_of
 from outlast.adapters.opencode.versions import installed
 from outlast.testing.adapter_contract import Compaction, Subject
-from outlast.testing.adapter_contract.attachment_cases import IMAGES
 from outlast.testing.adapter_contract.stage import prompt
 from outlast.testing.models import Step, ToolUse, Usage
 from outlast.tool import Tool
-from tests.harnesses.refusing import NO_FILES
 
 MODEL = "claude-sonnet-4-5"
 PREFIX = "outlast_"
@@ -22,7 +20,6 @@ class OpenCodeSubject(Subject):
     """The real OpenCode, as `outlast install opencode` brings it."""
 
     name = "opencode"
-    lacks = dict.fromkeys(IMAGES, NO_FILES)
     dialect = "anthropic"
     recipe = "tests.harnesses.opencode:SUBJECT"
     foreign_words = ("[Tool execution was interrupted]", "Tool execution aborted")

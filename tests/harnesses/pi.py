@@ -12,10 +12,8 @@ from outlast.adapters.pi import Pi
 from outlast.adapters.pi.session import CONTINUE
 from outlast.adapters.pi.versions import installed
 from outlast.testing.adapter_contract import Compaction, Subject
-from outlast.testing.adapter_contract.attachment_cases import IMAGES
 from outlast.testing.models import Step, ToolUse, Usage
 from outlast.tool import Tool
-from tests.harnesses.refusing import NO_FILES
 
 MODEL = "claude-sonnet-4-5"
 SUB_AGENTS = (
@@ -34,7 +32,7 @@ class PiSubject(Subject):
     name = "pi"
     dialect = "anthropic"
     recipe = "tests.harnesses.pi:SUBJECT"
-    lacks = dict.fromkeys(IMAGES, NO_FILES) | dict.fromkeys(SUB_AGENTS, "Pi has no sub-agents of its own.")
+    lacks = dict.fromkeys(SUB_AGENTS, "Pi has no sub-agents of its own.")
     foreign_words = ("outlast.continue", "No result provided")
 
     def agent(self, tools: Sequence[Tool], *, upstream: str) -> Agent:

@@ -24,7 +24,9 @@ from outlast.adapters.program import is_users_directory, known_as, tools_home
 from outlast.adapters.shapes import as_object
 from outlast.adapters.shell_inquiry import inquiry_of as shell_inquiry_of
 from outlast.adopting import Adopted
+from outlast.attaching import TEXT
 from outlast.inquiry import Inquiry
+from outlast.parts import MEDIA_TYPES
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -53,7 +55,7 @@ class Codex:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("all", waits=True, program=True)
+        return Abilities("all", waits=True, program=True, attachments=MEDIA_TYPES | {TEXT})
 
     def versions(self) -> Mapping[str, str]:
         return {"codex": installed(self.program).version}

@@ -14,6 +14,7 @@ from outlast.adapters.codex.launch import APPROVAL, PROVIDER, Launch, hook_keys,
 from outlast.adapters.codex.results import of_command, of_ours
 from outlast.adapters.codex.rpc import AppServer, Failure
 from outlast.adapters.shapes import Json, as_object, as_objects
+from outlast.attaching import data_url, images_of, worded
 from outlast.errors import HarnessError
 
 START_S: Final = 60.0
@@ -95,7 +96,7 @@ class Driver:
             await self._check_hooks(cwd)
             loaded = await self._server.call("thread/resume", thread_params(self._launch, cwd))
             check_gates(loaded, self._launch.approval)
-            said = [{"type": "text", "text": self._attempt.prompt}] if say_prompt else []
+            said = await self._said_now() if say_prompt else []
             started = await self._server.call(
                 "turn/start",
                 {
@@ -107,6 +108,12 @@ class Driver:
         except Failure as failure:
             raise HarnessError(harness="Codex", reason=str(failure)) from None
         self._turn = str(as_object(started.get("turn")).get("id", ""))
+
+    async def _said_now(self) -> list[Json]:
+        """The prompt, as the input of a turn."""
+        attached = await self._attempt.attachments()
+        images: list[Json] = [{"type": "image", "url": data_url(one)} for one in images_of(attached)]
+        return [*images, {"type": "text", "text": worded(self._attempt.prompt, attached)}]
 
     async def _check_hooks(self, cwd: Path) -> None:
         """The second gate stands, or nothing begins: hooks that are wrong in any way are left out without a word."""

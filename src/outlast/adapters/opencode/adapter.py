@@ -24,9 +24,11 @@ from outlast.adapters.opencode.versions import installed
 from outlast.adapters.program import known_as, shown_cwd, tools_home
 from outlast.adapters.shell_inquiry import inquiry_of as shell_inquiry_of
 from outlast.adopting import Adopted
+from outlast.attaching import TEXT
 from outlast.ids import stable_uuid
 from outlast.inquiry import Inquiry
 from outlast.offering import stand_ins
+from outlast.parts import MEDIA_TYPES
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -59,7 +61,7 @@ class OpenCode:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("all", waits=True, program=True)
+        return Abilities("all", waits=True, program=True, attachments=MEDIA_TYPES | {TEXT})
 
     def versions(self) -> Mapping[str, str]:
         return {"opencode": installed(self.program).version}

@@ -6,7 +6,7 @@ from typing import Any
 
 from anyio.abc import TaskGroup
 
-from outlast.adapter import Attempt, Process, TakenSteer, TurnResult
+from outlast.adapter import Attachment, Attempt, Process, TakenSteer, TurnResult
 from outlast.adapters.opencode.client import Client, client_of
 from outlast.adapters.opencode.conversation import Ready
 from outlast.adapters.opencode.dialogue import OpenCodeDialogue
@@ -26,6 +26,7 @@ from outlast.adapters.opencode.permissions import (
 from outlast.adapters.opencode.results import ended_part, settle_failure
 from outlast.adapters.opencode.terminal import at_terminal
 from outlast.adapters.shapes import Json, as_object
+from outlast.attaching import data_url, images_of, worded
 from outlast.errors import HarnessError
 from outlast.groups import task_group
 
@@ -86,7 +87,7 @@ class Driver:
         self._dialogue.session = self._session
         tasks.start_soon(self._expect_a_request)
         tasks.start_soon(self._steer, client)
-        last = await client.say(self._session, self._body())
+        last = await client.say(self._session, await self._body())
         self._dialogue.over = True
         await self._forget_late_steers(client)
         await mirror.take()
@@ -143,11 +144,29 @@ class Driver:
         asked = self._ready.kept.asked if self._ready.kept.begun else None
         return self._agent if asked is None else str(asked.info.get("agent") or self._agent)
 
-    def _body(self) -> Mapping[str, Any]:
+    async def _body(self) -> Mapping[str, Any]:
         turn, asked = self._attempt.turn, self._ready.kept.asked
         if self._ready.kept.begun and asked is not None:
             return said_again(asked)
-        return self._said(self._ready.prompt, part_id(turn.input, turn.at_s), self._attempt.prompt)
+        attached = await self._attempt.attachments()
+        words = worded(self._attempt.prompt, attached)
+        body = self._said(self._ready.prompt, part_id(turn.input, turn.at_s), words)
+        return {
+            **body,
+            "parts": [*body["parts"], *map(self._part, range(len(attached)), images_of(attached))],
+        }
+
+    def _part(self, place: int, image: Attachment) -> Json:
+        turn = self._attempt.turn
+        # Its parts stand in the order of their names.
+        named = part_id(f"{turn.input} {place}", turn.at_s + (place + 1) / 1000)
+        return {
+            "id": named,
+            "type": "file",
+            "mime": image.media_type,
+            "filename": image.name,
+            "url": data_url(image),
+        }
 
     def _said(self, message: str, part: str, text: str) -> Mapping[str, Any]:
         body: Json = {"messageID": message, "parts": [{"id": part, "type": "text", "text": text}]}

@@ -25,9 +25,11 @@ from outlast.adapters.pi.versions import installed
 from outlast.adapters.program import is_users_directory, known_as, shown_cwd, tools_home
 from outlast.adapters.shell_inquiry import inquiry_of as shell_inquiry_of
 from outlast.adopting import Adopted
+from outlast.attaching import TEXT
 from outlast.beneath import Beneath
 from outlast.errors import BadSettings
 from outlast.inquiry import Inquiry
+from outlast.parts import MEDIA_TYPES
 from outlast.records.kinds import Policy
 from outlast.recovery import Abilities
 from outlast.tool import Tool
@@ -60,7 +62,7 @@ class Pi:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("all", waits=True, program=True)
+        return Abilities("all", waits=True, program=True, attachments=MEDIA_TYPES | {TEXT})
 
     def versions(self) -> Mapping[str, str]:
         return {"pi": installed(self.program).version}

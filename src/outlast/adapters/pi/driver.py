@@ -11,6 +11,7 @@ from outlast.adapters.pi.ending import result_of
 from outlast.adapters.pi.files import SessionFile, plain
 from outlast.adapters.pi.gates import NOT_STARTED, lets_run
 from outlast.adapters.pi.launch import CONTINUE_COMMAND
+from outlast.attaching import images_of, worded
 from outlast.errors import HarnessError
 
 START_S: Final = 60.0
@@ -32,8 +33,9 @@ class Driver:
 
     async def run(self, *, say_prompt: bool) -> TurnResult:
         """Carry the turn to its end."""
-        said = plain(self._attempt.prompt) if say_prompt else CONTINUE_COMMAND
-        await self._process.write(stream.prompt(said))
+        attached = await self._attempt.attachments() if say_prompt else ()
+        said = plain(worded(self._attempt.prompt, attached)) if say_prompt else CONTINUE_COMMAND
+        await self._process.write(stream.prompt(said, images_of(attached)))
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(self._steer()), tasks.create_task(self._expect_a_request())]
             try:

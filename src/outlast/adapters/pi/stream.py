@@ -1,11 +1,13 @@
 """What Pi says on its standard output in RPC mode, and what it is told on its standard input (`docs/rpc.md` of Pi)."""
 
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from outlast.adapter import Attachment
 from outlast.adapters.shapes import Json, as_object, as_objects
 
 _PIECES: Final = (b'{"type":"message_update"', b'{"type":"tool_execution_update"')
@@ -87,9 +89,14 @@ def answered(message: Json) -> Answered:
     return Answered(str(message.get("stopReason", "")), text, str(message.get("errorMessage") or ""))
 
 
-def prompt(text: str) -> bytes:
+def prompt(text: str, images: Sequence[Attachment] = ()) -> bytes:
     """Begin a turn, or give a command of an extension."""
-    return _line({"id": "prompt", "type": "prompt", "message": text})
+    said: Json = {"id": "prompt", "type": "prompt", "message": text}
+    return _line({**said, "images": [_image(one) for one in images]} if images else said)
+
+
+def _image(image: Attachment) -> Json:
+    return {"type": "image", "data": b64encode(image.data).decode(), "mimeType": image.media_type}
 
 
 def steer(text: str) -> bytes:
