@@ -148,6 +148,8 @@ def test_the_keyboard_alone_leads_from_the_list_to_a_decision(browser: Browser, 
         page.keyboard.press("3")
         expect(page.get_by_role("textbox", name="Document plan")).to_be_visible()
         page.keyboard.press("1")
+        # The tab changes a moment later.
+        expect(card.get_by_role("button", name="Deny")).to_be_visible()
         page.keyboard.press("w")
         expect(page.locator(":focus")).to_be_visible()
         focused = "document.activeElement.closest('.card') !== null"
