@@ -183,7 +183,7 @@ async def test_nobody_sees_a_word_twice_whatever_is_cut_and_whoever_is_killed(
             with anyio.fail_after(LIMIT_S):
                 async with anyio.create_task_group() as strikes:
                     strikes.start_soon(place.strike, 2.0)
-                    strikes.start_soon(server.strike, 3.0)
+                    strikes.start_soon(server.strike, 1.5)
                     async with anyio.create_task_group() as watchers:
                         watchers.start_soon(see, often)
                         watchers.start_soon(see, seldom)

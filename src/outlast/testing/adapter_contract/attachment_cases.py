@@ -36,7 +36,7 @@ def shown(stage: Stage) -> int:
     return stage.last_body().replace(b"\\/", b"/").count(b64encode(IMAGE.data))
 
 
-@promise(core=True, turns=2)
+@promise(turns=2)
 async def an_image_that_comes_with_a_prompt_reaches_the_model_and_stays(ground: Ground) -> None:
     async with ground.staged({"go": says("A square."), "next": says("As I said.")}) as stage:
         outcome = await stage.finish(await stage.send(prompt("go"), attachments=[IMAGE]))
