@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.acceptance.test_ai_sdk import CUTS, SEED, TURNS, kill_while_streaming, story, without_names
+from tests.acceptance.test_ai_sdk import CUTS, SEED, STEPS, TURNS, kill_while_streaming, story, without_names
 from tests.clients.stage import Stage, run_client, stage
 
 
@@ -30,10 +30,10 @@ async def run(
 async def test_an_agent_that_is_cut_off_and_whose_workers_are_killed_ends_as_an_undisturbed_one(
     tmp_path: Path,
 ) -> None:
-    prompts = [story(turn, 8) for turn in range(1, TURNS + 1)]
+    prompts = [story(turn, STEPS) for turn in range(1, TURNS + 1)]
     async with stage(tmp_path, seed=SEED) as place:
         undisturbed = await run(place, "calm", prompts)
-        place.line.cuts(CUTS, row=CUTS // TURNS, most=(100, 1_000, 8_000))
+        place.line.cuts(CUTS, row=-(-CUTS // TURNS), most=(100, 1_000, 8_000))
         disturbed: list[Any] = []
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(place.strike, 1.0)

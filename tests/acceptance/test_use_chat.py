@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tests.acceptance.browser import opened_browser
-from tests.acceptance.test_ai_sdk import CUTS, SEED, TURNS, story, without_names
+from tests.acceptance.test_ai_sdk import CUTS, SEED, STEPS, TURNS, story, without_names
 from tests.clients.stage import Stage, bundled, stage
 
 SHELL = '<!doctype html><title>chat</title><div id="root"></div><script src="/clients/page.js"></script>'
@@ -57,10 +57,10 @@ async def chat(place: Stage, name: str, prompts: list[str]) -> Any:
 async def test_a_page_that_is_cut_off_and_whose_workers_are_killed_ends_as_an_undisturbed_one(
     tmp_path: Path,
 ) -> None:
-    prompts = [story(turn, 8) for turn in range(1, TURNS + 1)]
+    prompts = [story(turn, STEPS) for turn in range(1, TURNS + 1)]
     async with stage(tmp_path, seed=SEED, beside=await routes()) as place:
         undisturbed = await chat(place, "calm", prompts)
-        place.line.cuts(CUTS, row=CUTS // TURNS, most=(100, 1_000, 8_000), spare=3)
+        place.line.cuts(CUTS, row=-(-CUTS // TURNS), most=(100, 1_000, 8_000), spare=3)
         disturbed: list[Any] = []
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(place.strike, 1.0)
